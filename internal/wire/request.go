@@ -1,0 +1,91 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+)
+
+// Keys of the APIs that this package treats by itself.
+const (
+	KeyProduce     = 0
+	KeyFetch       = 1
+	KeyApiVersions = 18
+)
+
+// Header is the header of a request (RequestHeader v1, v2).
+type Header struct {
+	Key           int16
+	Version       int16
+	CorrelationID int32  // opaque: echoed, never used as a key
+	ClientID      []byte // nil if null; bytes of the frame
+}
+
+// headerPrefix is the part that every request has: key, version, correlation id.
+const headerPrefix = 8
+
+// PeekKey gives the API key of a frame, or −1 if it is too short for one.
+func PeekKey(frame []byte) int16 {
+	if len(frame) < headerPrefix {
+		return -1
+	}
+	return int16(binary.BigEndian.Uint16(frame))
+}
+
+// ParseHeader splits a frame (without its length) into header and body.
+// flexible tells whether that version of that API has tagged fields in its
+// header.
+func ParseHeader(frame []byte, flexible func(key, version int16) bool) (h Header, body []byte, err error) {
+	r := NewReader(frame)
+	h = Header{Key: r.Int16(), Version: r.Int16(), CorrelationID: r.Int32()}
+	if r.Err() != nil {
+		return h, nil, r.Err()
+	}
+	h.ClientID = r.NullableString(false)
+	if r.Err() == nil && flexible(h.Key, h.Version) {
+		r.SkipTags()
+	}
+	if r.Err() != nil {
+		return h, nil, fmt.Errorf("header of API %d version %d: %w", h.Key, h.Version, r.Err())
+	}
+	return h, r.Rest(), nil
+}
+
+// Peer is what is known of the other end of a connection. It does not change
+// while the connection lives, except through its handler.
+type Peer struct {
+	Listener string // name of the listener it came through
+	Address  string // remote ip:port
+	Host     string // remote ip
+	ID       uint64 // number of the connection, unique in the process
+}
+
+// Request is one request on its way. The network makes it, a handler answers
+// it exactly once, by Reply, NoReply or Drop, from any goroutine. Frame and
+// everything sliced from it may be used until then and not afterwards.
+type Request struct {
+	Frame []byte // header and body
+	Peer  *Peer
+	slot  Slot
+}
+
+// Slot is the place of a request's answer in the order of its connection.
+type Slot interface {
+	// Fill sets the answer, nil for none, and gives the frame back.
+	Fill(*Response)
+	// Drop closes the connection because of err.
+	Drop(err error)
+}
+
+// NewRequest is for the network.
+func NewRequest(frame []byte, peer *Peer, slot Slot) Request {
+	return Request{Frame: frame, Peer: peer, slot: slot}
+}
+
+// Reply answers the request. The response belongs to the network afterwards.
+func (r *Request) Reply(resp *Response) { r.slot.Fill(resp) }
+
+// NoReply ends a request that takes no answer (Produce with acks=0).
+func (r *Request) NoReply() { r.slot.Fill(nil) }
+
+// Drop ends the request by closing its connection; err is logged.
+func (r *Request) Drop(err error) { r.slot.Drop(err) }
