@@ -70,10 +70,17 @@ type Request struct {
 
 // Slot is the place of a request's answer in the order of its connection.
 type Slot interface {
-	// Fill sets the answer, nil for none, and gives the frame back.
+	// Response gives memory for the answer, to be filled and given to Fill.
+	Response() *Response
+	// Fill sets the answer, nil for none, and gives the frame back. It may
+	// block while the client is slow to read.
 	Fill(*Response)
 	// Drop closes the connection because of err.
 	Drop(err error)
+	// OnGone asks to be told, once and from another goroutine, if the
+	// connection ends before the slot is filled. It reports false if it has
+	// ended already.
+	OnGone(f func()) bool
 }
 
 // NewRequest is for the network.
@@ -81,7 +88,16 @@ func NewRequest(frame []byte, peer *Peer, slot Slot) Request {
 	return Request{Frame: frame, Peer: peer, slot: slot}
 }
 
+// Response gives memory for the answer; Start it, then Reply.
+func (r *Request) Response() *Response { return r.slot.Response() }
+
+// OnGone asks to be told, once and from another goroutine, if the connection
+// ends before the request is answered. It reports false if it has ended.
+func (r *Request) OnGone(f func()) bool { return r.slot.OnGone(f) }
+
 // Reply answers the request. The response belongs to the network afterwards.
+// It may block while the client is slow to read: call it on the goroutine that
+// serves the request or on one made for it.
 func (r *Request) Reply(resp *Response) { r.slot.Fill(resp) }
 
 // NoReply ends a request that takes no answer (Produce with acks=0).

@@ -1,0 +1,271 @@
+package network
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"moldau/internal/wire"
+)
+
+const (
+	// firstReadBytes is how much memory a frame gets before any of it has
+	// arrived; larger frames get more as their bytes come in.
+	firstReadBytes = 1 << 20
+	// decodeFactor is what kmsg may allocate per byte of a frame at most.
+	decodeFactor = 24
+)
+
+// conn is one connection. The fields above mu belong to its reading goroutine.
+type conn struct {
+	s    *Server
+	nc   *net.TCPConn
+	h    Handler
+	peer wire.Peer
+
+	ahead  [4]byte // bytes of the next frame's length that have been read
+	aheadN int
+
+	gone chan struct{} // closed with the connection
+
+	frameSince atomic.Int64 // when the frame being read began; 0: none
+	readSince  atomic.Int64 // when its last bytes came
+	writeSince atomic.Int64 // when the write under way last moved; 0: none
+	lastUse    atomic.Int64
+
+	mu       sync.Mutex
+	moved    sync.Cond // a slot was filled or sent, or the connection closed
+	closed   bool
+	flushing bool
+	queue    []*slot // in order of arrival, from the oldest answer not sent
+	spare    []*slot
+	out      writer
+}
+
+// maxSpareSlots bounds the slots that a connection keeps for reuse.
+const maxSpareSlots = 8
+
+func newConn(s *Server, nc *net.TCPConn, h Handler, peer wire.Peer) *conn {
+	c := &conn{s: s, nc: nc, h: h, peer: peer, gone: make(chan struct{})}
+	c.moved.L = &c.mu
+	c.lastUse.Store(int64(s.now()))
+	return c
+}
+
+func (c *conn) run() {
+	err := c.serve()
+	c.shut(err)
+}
+
+func (c *conn) serve() error {
+	for {
+		frame, charge, err := c.readFrame()
+		if err != nil {
+			return err
+		}
+		sl := c.enqueue(frame, charge)
+		if sl == nil {
+			return nil // closed while it waited: the frame is dropped unstarted
+		}
+		c.h.Serve(&sl.req)
+	}
+}
+
+// readFrame reads one frame and charges the budget for it.
+func (c *conn) readFrame() (frame []byte, charge int64, err error) {
+	for c.aheadN < 4 {
+		n, err := c.nc.Read(c.ahead[c.aheadN:])
+		if c.aheadN += n; err != nil && c.aheadN < 4 {
+			if errors.Is(err, io.EOF) && c.aheadN == 0 {
+				return nil, 0, io.EOF
+			}
+			return nil, 0, unexpected(err)
+		}
+	}
+	c.aheadN = 0
+	size := int32(binary.BigEndian.Uint32(c.ahead[:]))
+	if size < 0 || int(size) > c.s.opts.MaxRequestBytes {
+		return nil, 0, fmt.Errorf("frame of %d bytes, socket.request.max.bytes is %d", size, c.s.opts.MaxRequestBytes)
+	}
+	if size < 8 {
+		return nil, 0, fmt.Errorf("frame of %d bytes is too short for a request", size)
+	}
+	now := int64(c.s.now())
+	c.readSince.Store(now)
+	c.frameSince.Store(max(now, 1))
+	defer c.frameSince.Store(0)
+	c.lastUse.Store(now)
+	if frame, charge, err = c.readBody(int(size)); err != nil {
+		return nil, 0, err
+	}
+	if extra := decodeCharge(frame) - charge; extra > 0 {
+		if charge+extra > c.s.opts.BudgetBytes {
+			c.free(frame, charge)
+			return nil, 0, fmt.Errorf("request of %d bytes for API %d is too large to decode in %d bytes of memory", size, wire.PeekKey(frame), c.s.opts.BudgetBytes)
+		}
+		c.s.budget.Release(charge) // else two large requests could wait for each other
+		charge += extra
+		if !c.s.budget.Acquire(charge, c.gone) {
+			c.s.frames.put(frame)
+			return nil, 0, net.ErrClosed
+		}
+	}
+	return frame, charge, nil
+}
+
+// decodeCharge estimates what a request takes in memory once it is decoded.
+// Produce and Fetch are decoded in place.
+func decodeCharge(frame []byte) int64 {
+	if key := wire.PeekKey(frame); key == wire.KeyProduce || key == wire.KeyFetch {
+		return int64(len(frame))
+	}
+	return int64(len(frame)) * decodeFactor
+}
+
+// readBody reads size bytes, and up to four of the next frame with them, which
+// saves a system call when frames come one behind the other. The budget is
+// charged at once; memory grows with the bytes that really arrive.
+func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
+	charge = int64(size)
+	if !c.s.budget.Acquire(charge, c.gone) {
+		return nil, 0, net.ErrClosed
+	}
+	c.readSince.Store(int64(c.s.now()))
+	buf = c.s.frames.get(min(size, firstReadBytes) + len(c.ahead))
+	for got := 0; got < size; {
+		room := len(buf) - len(c.ahead)
+		if got == room {
+			larger := c.s.frames.get(min(size, 2*got) + len(c.ahead))
+			copy(larger, buf[:got])
+			c.s.frames.put(buf)
+			buf = larger
+			room = len(buf) - len(c.ahead)
+		}
+		limit := room
+		if room == size {
+			limit = len(buf)
+		}
+		n, err := c.nc.Read(buf[got:limit])
+		c.readSince.Store(int64(c.s.now()))
+		if got += n; got >= size {
+			c.aheadN = copy(c.ahead[:], buf[size:got])
+			break
+		}
+		if err != nil {
+			c.free(buf, charge)
+			return nil, 0, unexpected(err)
+		}
+	}
+	return buf[:size], charge, nil
+}
+
+func unexpected(err error) error {
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("connection ended inside a frame: %w", io.ErrUnexpectedEOF)
+	}
+	return err
+}
+
+func (c *conn) free(frame []byte, charge int64) {
+	c.s.frames.put(frame)
+	c.s.budget.Release(charge)
+}
+
+// enqueue gives the frame its place and waits until it may start. It returns
+// nil if the connection has closed.
+func (c *conn) enqueue(frame []byte, charge int64) *slot {
+	produce := wire.PeekKey(frame) == wire.KeyProduce
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for !c.closed && (len(c.queue) >= c.s.opts.MaxInFlight || !c.mayStart(produce)) {
+		c.moved.Wait()
+	}
+	if c.closed {
+		c.free(frame, charge)
+		return nil
+	}
+	var sl *slot
+	if n := len(c.spare); n > 0 {
+		sl, c.spare = c.spare[n-1], c.spare[:n-1]
+	} else {
+		sl = &slot{c: c}
+	}
+	sl.frame, sl.charge, sl.produce = frame, charge, produce
+	sl.req = wire.NewRequest(frame, &c.peer, sl)
+	c.queue = append(c.queue, sl)
+	return sl
+}
+
+// mayStart tells whether a request may start beside those that are not
+// answered yet. Called with mu held.
+func (c *conn) mayStart(produce bool) bool {
+	for _, sl := range c.queue {
+		if !sl.filled && !(produce && sl.produce) {
+			return false
+		}
+	}
+	return true
+}
+
+// shut closes the connection, for the reason err; nil and the ordinary end are
+// not worth a log line. Safe from any goroutine, any number of times.
+func (c *conn) shut(err error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return
+	}
+	c.closed = true
+	var gone []func()
+	for _, sl := range c.queue {
+		if !sl.filled && sl.onGone != nil {
+			gone = append(gone, sl.onGone)
+			sl.onGone = nil
+		}
+	}
+	if !c.flushing {
+		c.dropUnsent()
+	}
+	c.moved.Broadcast()
+	close(c.gone)
+	c.mu.Unlock()
+	c.nc.Close()
+	if err != nil && !ordinaryEnd(err) {
+		c.s.opts.Log.Warn("connection closed", "listener", c.peer.Listener, "client", c.peer.Address, "reason", err)
+	}
+	for _, f := range gone {
+		go f()
+	}
+}
+
+func ordinaryEnd(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// checkTimes closes the connection if it is idle or stuck.
+func (c *conn) checkTimes(now time.Duration, contended bool) {
+	late := func(since int64, limit time.Duration) bool { return since != 0 && now-time.Duration(since) > limit }
+	inFrame := c.frameSince.Load() != 0
+	switch {
+	case late(c.frameSince.Load(), c.s.opts.FrameTimeout):
+		go c.shut(fmt.Errorf("frame did not arrive within %s", c.s.opts.FrameTimeout))
+	case inFrame && contended && late(c.readSince.Load(), c.s.opts.StallTimeout):
+		go c.shut(fmt.Errorf("frame stood still for %s while others waited for memory", c.s.opts.StallTimeout))
+	case late(c.writeSince.Load(), c.s.opts.SendTimeout):
+		go c.shut(fmt.Errorf("client took no bytes of its answers for %s", c.s.opts.SendTimeout))
+	case late(c.lastUse.Load(), c.s.opts.IdleTimeout) && c.quiet():
+		go c.shut(io.EOF)
+	}
+}
+
+func (c *conn) quiet() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.queue) == 0
+}

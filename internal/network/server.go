@@ -1,0 +1,256 @@
+package network
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"moldau/internal/wire"
+)
+
+// Handler serves requests. Serve runs on the goroutine of the connection and
+// must not wait for anything that can take long: it answers at once, or
+// arranges for the answer to come later from another goroutine.
+type Handler interface {
+	Serve(*wire.Request)
+}
+
+// Options bound a Server. Zero fields take the defaults.
+type Options struct {
+	MaxRequestBytes     int   // socket.request.max.bytes
+	BudgetBytes         int64 // queued.max.request.bytes, or ours if that is −1
+	CachedBytes         int   // of idle frame buffers
+	MaxInFlight         int   // requests of one connection without a sent answer
+	MaxConnections      int   // max.connections
+	MaxConnectionsPerIP int   // max.connections.per.ip
+	PerIPOverrides      map[string]int
+	IdleTimeout         time.Duration // connections.max.idle.ms
+	FrameTimeout        time.Duration // for a begun frame to arrive
+	StallTimeout        time.Duration // between its bytes, when others wait for memory
+	SendTimeout         time.Duration // for a client to take some bytes of its answers
+	SendBufferBytes     int           // socket.send.buffer.bytes; 0: the system's
+	ReceiveBufferBytes  int           // socket.receive.buffer.bytes; 0: the system's
+	SendfileMinBytes    int           // shorter ranges are read and sent with the rest
+	Log                 *slog.Logger
+}
+
+// Defaults that are ours, not Kafka's.
+const (
+	DefaultBudgetBytes      = 48 << 20
+	DefaultCachedBytes      = 24 << 20
+	DefaultMaxInFlight      = 128
+	DefaultFrameTimeout     = 60 * time.Second
+	DefaultStallTimeout     = 2 * time.Second
+	DefaultSendTimeout      = 60 * time.Second
+	DefaultSendfileMinBytes = 32 << 10
+	sweepEvery              = time.Second
+	trimEvery               = 10 // sweeps
+)
+
+func (o Options) withDefaults() Options {
+	def := func(p *int, v int) {
+		if *p == 0 {
+			*p = v
+		}
+	}
+	def(&o.MaxRequestBytes, 100<<20)
+	def(&o.CachedBytes, DefaultCachedBytes)
+	def(&o.MaxInFlight, DefaultMaxInFlight)
+	def(&o.MaxConnections, 1<<31-1)
+	def(&o.MaxConnectionsPerIP, 1<<31-1)
+	def(&o.SendfileMinBytes, DefaultSendfileMinBytes)
+	if o.BudgetBytes <= 0 {
+		o.BudgetBytes = DefaultBudgetBytes
+	}
+	if o.IdleTimeout == 0 {
+		o.IdleTimeout = 10 * time.Minute
+	}
+	if o.FrameTimeout == 0 {
+		o.FrameTimeout = DefaultFrameTimeout
+	}
+	if o.StallTimeout == 0 {
+		o.StallTimeout = DefaultStallTimeout
+	}
+	if o.SendTimeout == 0 {
+		o.SendTimeout = DefaultSendTimeout
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}
+
+// Server owns listeners and their connections.
+type Server struct {
+	opts   Options
+	budget *Budget
+	frames *frames
+	start  time.Time
+
+	nextID atomic.Uint64
+	work   sync.WaitGroup
+	stop   chan struct{}
+
+	mu        sync.Mutex
+	closed    bool
+	listeners []net.Listener
+	conns     map[*conn]struct{}
+	perIP     map[string]int
+}
+
+// New makes a Server without listeners.
+func New(opts Options) *Server {
+	opts = opts.withDefaults()
+	s := &Server{
+		opts: opts, budget: NewBudget(opts.BudgetBytes), frames: newFrames(opts.CachedBytes),
+		start: time.Now(), stop: make(chan struct{}),
+		conns: map[*conn]struct{}{}, perIP: map[string]int{},
+	}
+	s.work.Add(1)
+	go s.sweep()
+	return s
+}
+
+// Listen opens a listener under a name and serves its connections with h. It
+// returns the address, whose port is chosen by the system if address has 0.
+func (s *Server) Listen(name, address string, h Handler) (net.Addr, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("listener %s: %w", name, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		l.Close()
+		return nil, net.ErrClosed
+	}
+	s.listeners = append(s.listeners, l)
+	s.work.Add(1)
+	go s.accept(l, name, h)
+	return l.Addr(), nil
+}
+
+func (s *Server) accept(l net.Listener, name string, h Handler) {
+	defer s.work.Done()
+	for {
+		nc, err := l.Accept()
+		if err != nil {
+			if errors.Is(err, net.ErrClosed) {
+				return
+			}
+			// Out of descriptors, most likely: go on when some are free.
+			s.opts.Log.Warn("cannot accept a connection", "listener", name, "error", err)
+			select {
+			case <-s.stop:
+				return
+			case <-time.After(100 * time.Millisecond):
+				continue
+			}
+		}
+		s.admit(nc.(*net.TCPConn), name, h)
+	}
+}
+
+func (s *Server) admit(nc *net.TCPConn, name string, h Handler) {
+	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
+	c := newConn(s, nc, h, wire.Peer{Listener: name, Address: nc.RemoteAddr().String(), Host: host, ID: s.nextID.Add(1)})
+	limit := s.opts.MaxConnectionsPerIP
+	if n, ok := s.opts.PerIPOverrides[host]; ok {
+		limit = n
+	}
+	s.mu.Lock()
+	refuse := ""
+	switch {
+	case s.closed:
+		refuse = "server is stopping"
+	case len(s.conns) >= s.opts.MaxConnections:
+		refuse = "max.connections is reached"
+	case s.perIP[host] >= limit:
+		refuse = "max.connections.per.ip is reached"
+	default:
+		s.conns[c] = struct{}{}
+		s.perIP[host]++
+		s.work.Add(1)
+	}
+	s.mu.Unlock()
+	if refuse != "" {
+		s.opts.Log.Warn("connection refused", "listener", name, "client", c.peer.Address, "reason", refuse)
+		nc.Close()
+		return
+	}
+	if s.opts.SendBufferBytes > 0 {
+		_ = nc.SetWriteBuffer(s.opts.SendBufferBytes)
+	}
+	if s.opts.ReceiveBufferBytes > 0 {
+		_ = nc.SetReadBuffer(s.opts.ReceiveBufferBytes)
+	}
+	go func() {
+		defer s.work.Done()
+		c.run()
+		s.mu.Lock()
+		delete(s.conns, c)
+		if s.perIP[host]--; s.perIP[host] == 0 {
+			delete(s.perIP, host)
+		}
+		s.mu.Unlock()
+	}()
+}
+
+// Connections tells how many connections are open.
+func (s *Server) Connections() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.conns)
+}
+
+// now is the time since the server was made; it never falls.
+func (s *Server) now() time.Duration { return time.Since(s.start) }
+
+// sweep closes connections that are idle, or slow in sending or taking bytes.
+func (s *Server) sweep() {
+	defer s.work.Done()
+	tick := time.NewTicker(min(sweepEvery, s.opts.IdleTimeout, s.opts.FrameTimeout, s.opts.StallTimeout, s.opts.SendTimeout))
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		select {
+		case <-s.stop:
+			return
+		case <-tick.C:
+		}
+		if n%trimEvery == 0 {
+			s.frames.trim()
+		}
+		now := s.now()
+		_, contended := s.budget.Used()
+		s.mu.Lock()
+		for c := range s.conns {
+			c.checkTimes(now, contended)
+		}
+		s.mu.Unlock()
+	}
+}
+
+// Close stops listening, closes every connection and waits until the
+// goroutines of connections have ended. Requests whose answers come later find
+// their connection gone.
+func (s *Server) Close() {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return
+	}
+	s.closed = true
+	for _, l := range s.listeners {
+		l.Close()
+	}
+	for c := range s.conns {
+		c.shut(nil)
+	}
+	s.mu.Unlock()
+	close(s.stop)
+	s.work.Wait()
+}
