@@ -35,7 +35,7 @@ type conn struct {
 	gone chan struct{} // closed with the connection
 
 	frameSince atomic.Int64 // when the frame being read began; 0: none
-	readSince  atomic.Int64 // when its last bytes came
+	readSince  atomic.Int64 // when its last bytes came; 0: it waits for memory or is whole
 	writeSince atomic.Int64 // when the write under way last moved; 0: none
 	lastUse    atomic.Int64
 
@@ -97,7 +97,6 @@ func (c *conn) readFrame() (frame []byte, charge int64, err error) {
 		return nil, 0, fmt.Errorf("frame of %d bytes is too short for a request", size)
 	}
 	now := int64(c.s.now())
-	c.readSince.Store(now)
 	c.frameSince.Store(max(now, 1))
 	defer c.frameSince.Store(0)
 	c.lastUse.Store(now)
@@ -162,6 +161,7 @@ func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
 			return nil, 0, unexpected(err)
 		}
 	}
+	c.readSince.Store(0)
 	return buf[:size], charge, nil
 }
 
@@ -251,11 +251,10 @@ func ordinaryEnd(err error) bool {
 // checkTimes closes the connection if it is idle or stuck.
 func (c *conn) checkTimes(now time.Duration, contended bool) {
 	late := func(since int64, limit time.Duration) bool { return since != 0 && now-time.Duration(since) > limit }
-	inFrame := c.frameSince.Load() != 0
 	switch {
 	case late(c.frameSince.Load(), c.s.opts.FrameTimeout):
 		go c.shut(fmt.Errorf("frame did not arrive within %s", c.s.opts.FrameTimeout))
-	case inFrame && contended && late(c.readSince.Load(), c.s.opts.StallTimeout):
+	case contended && late(c.readSince.Load(), c.s.opts.StallTimeout):
 		go c.shut(fmt.Errorf("frame stood still for %s while others waited for memory", c.s.opts.StallTimeout))
 	case late(c.writeSince.Load(), c.s.opts.SendTimeout):
 		go c.shut(fmt.Errorf("client took no bytes of its answers for %s", c.s.opts.SendTimeout))
