@@ -146,6 +146,10 @@ func (c *Core) Step(now kafka.Now, ev Event, out *Effects) {
 	}
 	c.now, c.out = now, out
 	c.handle(ev)
+	if c.dead {
+		*out = Effects{Fatal: out.Fatal} // nothing may leave a broken replica
+		return
+	}
 	c.expire()
 	c.answerParked()
 	if f, ok := c.log.startFlush(); ok && c.mustFlush() {
@@ -202,10 +206,6 @@ func (c *Core) handle(ev Event) {
 
 // finish turns what changed into effects.
 func (c *Core) finish() {
-	if c.out.Fatal != nil {
-		c.dead = true
-		return
-	}
 	if c.stored == nil || *c.stored != c.election {
 		e := c.election
 		c.stored = &e
