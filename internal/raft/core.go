@@ -130,6 +130,9 @@ func New(opts Options, disk Restored) *Core {
 		start: disk.Start, snapshot: disk.Snapshot, epochs: slices.Clone(disk.Epochs),
 		end: disk.End, flushed: disk.Start.Offset,
 	}
+	if disk.Snapshot.Offset > 0 {
+		c.hw = disk.Snapshot.Offset // only committed records are in a snapshot
+	}
 	c.history.add(disk.Control...)
 	if disk.Election != nil {
 		c.election = *disk.Election
