@@ -34,6 +34,9 @@ type Options struct {
 	// FastFailover lets a follower act on LeaderConnectionLost. Off in quorums
 	// with Apache Kafka's voters.
 	FastFailover bool
+	// OfferSnapshots points a follower with an empty log to the newest snapshot
+	// rather than to the log. Off until FetchSnapshot is served.
+	OfferSnapshots bool
 	// Seed of the random numbers for timeouts.
 	Seed uint64
 }
@@ -128,7 +131,7 @@ func New(opts Options, disk Restored) *Core {
 	}
 	c.log = logView{
 		start: disk.Start, snapshot: disk.Snapshot, epochs: slices.Clone(disk.Epochs),
-		end: disk.End, flushed: disk.Start.Offset,
+		end: disk.End, flushed: disk.Start.Offset, offer: opts.OfferSnapshots,
 	}
 	if disk.Snapshot.Offset > 0 {
 		c.hw = disk.Snapshot.Offset // only committed records are in a snapshot

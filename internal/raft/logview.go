@@ -16,6 +16,7 @@ type logView struct {
 	// snapshot is the newest snapshot that may be offered to others;
 	// Offset 0 if there is none (the 0-0 checkpoint is never offered).
 	snapshot kafka.OffsetAndEpoch
+	offer    bool // offer it to empty followers
 	// epochs holds the first offset of each epoch in the log, both rising.
 	epochs []kafka.OffsetAndEpoch
 	end    kafka.Offset
@@ -124,7 +125,7 @@ const (
 // the log (ReplicatedLog.validateOffsetAndEpoch). For posDiverging it gives
 // where the follower's epoch ends here, for posSnapshot what to load.
 func (l *logView) validate(offset kafka.Offset, epoch kafka.Epoch) (validity, kafka.OffsetAndEpoch) {
-	if offset == 0 && l.snapshot.Offset > 0 {
+	if l.offer && offset == 0 && l.snapshot.Offset > 0 {
 		return posSnapshot, l.snapshot // quicker than reading the whole log
 	}
 	if l.start.Offset == 0 && offset == 0 && epoch == 0 {

@@ -57,9 +57,9 @@ func (n *network) send(from, to kafka.NodeID, what string, deliver func()) {
 		copies = 2
 	}
 	for range copies {
-		delay := w.between(100*time.Microsecond, 3*time.Millisecond)
+		delay := w.between(100*time.Microsecond, w.latency)
 		if w.chance(0.02) {
-			delay = w.between(time.Millisecond, 4*time.Second)
+			delay = w.between(time.Millisecond, 4*w.pace)
 		}
 		w.after(delay, func() {
 			if n.blocked[[2]kafka.NodeID{from, to}] {

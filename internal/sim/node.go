@@ -98,12 +98,12 @@ func (n *node) boot() {
 	n.core = raft.New(raft.Options{
 		Self:               raft.ReplicaKey{ID: n.id, Dir: kafka.DirectoryID{15: byte(100 + n.id)}},
 		CanBecomeVoter:     true,
-		ElectionTimeout:    time.Second,
-		ElectionBackoffMax: time.Second,
-		FetchTimeout:       2 * time.Second,
-		RequestTimeout:     2 * time.Second,
+		ElectionTimeout:    n.w.pace,
+		ElectionBackoffMax: n.w.pace,
+		FetchTimeout:       2 * n.w.pace,
+		RequestTimeout:     2 * n.w.pace,
 		RetryBackoff:       20 * time.Millisecond,
-		FetchMaxWait:       500 * time.Millisecond,
+		FetchMaxWait:       n.w.pace / 2,
 		FetchMaxBytes:      300,
 		Seed:               n.w.rng.Uint64(),
 	}, rec.Raft)

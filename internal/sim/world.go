@@ -59,6 +59,11 @@ type World struct {
 	trace  hash.Hash64
 	faults bool
 	failed error
+
+	// pace and latency differ by seed: with short timeouts and a slow net,
+	// elections collide.
+	pace    time.Duration // election timeout; the fetch timeout is twice that
+	latency time.Duration // most messages take less
 }
 
 // action is something that will happen; life is that of the node it concerns,
@@ -90,6 +95,11 @@ func Run(cfg Config) Result {
 	w := &World{
 		cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6d6f6c646175)),
 		trace: fnv.New64a(), faults: !cfg.Calm,
+	}
+	w.pace, w.latency = time.Second, 3*time.Millisecond
+	if !cfg.Calm {
+		w.pace = []time.Duration{time.Second, 300 * time.Millisecond, 60 * time.Millisecond}[w.rng.IntN(3)]
+		w.latency = []time.Duration{3 * time.Millisecond, 20 * time.Millisecond}[w.rng.IntN(2)]
 	}
 	w.net = newNetwork(w)
 	w.check = newCheckers(w)
