@@ -33,7 +33,7 @@ type Log struct {
 	truncations   uint32 // counts, so that flushes of before do not count
 	epochsDirty   bool
 	namesSynced   uint64 // namesGen that is durable
-	newDir        bool // the folder itself is new
+	newDir        bool   // the folder itself is new
 	closed        bool
 	dead          *deadLog
 	scratch       [][]byte

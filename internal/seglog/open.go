@@ -196,7 +196,9 @@ func (ld *loader) clearLeftovers(list []vfs.DirEntry) (changed bool, err error) 
 	return len(drop)+len(valid) > 0, err
 }
 
-func hasSuffix(s, suffix string) bool { return len(s) >= len(suffix) && s[len(s)-len(suffix):] == suffix }
+func hasSuffix(s, suffix string) bool {
+	return len(s) >= len(suffix) && s[len(s)-len(suffix):] == suffix
+}
 
 // finishSwap ends an interrupted compaction: the segments that the swap files
 // replace go, the swap files get their names.
