@@ -126,9 +126,9 @@ func (m *StreamsGroupTargetAssignmentMemberKey) read(r *reader, version int16) {
 
 // StreamsGroupTargetAssignmentMemberValue is Kafka's StreamsGroupTargetAssignmentMemberValue, id 21, versions 0 to 0.
 type StreamsGroupTargetAssignmentMemberValue struct {
-	ActiveTasks  []StreamsGroupTargetAssignmentMemberValueTaskIds
-	StandbyTasks []StreamsGroupTargetAssignmentMemberValueTaskIds
-	WarmupTasks  []StreamsGroupTargetAssignmentMemberValueTaskIds
+	ActiveTasks  []StreamsGroupTargetAssignmentMemberValueTaskIDs
+	StandbyTasks []StreamsGroupTargetAssignmentMemberValueTaskIDs
+	WarmupTasks  []StreamsGroupTargetAssignmentMemberValueTaskIDs
 	UnknownTags  []TaggedField // tagged fields of a later version, kept
 }
 
@@ -173,7 +173,7 @@ func (m *StreamsGroupTargetAssignmentMemberValue) write(w *writer, version int16
 
 func (m *StreamsGroupTargetAssignmentMemberValue) read(r *reader, version int16) {
 	if n := r.arrayLen(3, false, true); n >= 0 {
-		m.ActiveTasks = make([]StreamsGroupTargetAssignmentMemberValueTaskIds, n)
+		m.ActiveTasks = make([]StreamsGroupTargetAssignmentMemberValueTaskIDs, n)
 		for i := range m.ActiveTasks {
 			m.ActiveTasks[i].setDefaults()
 			m.ActiveTasks[i].read(r, version)
@@ -182,7 +182,7 @@ func (m *StreamsGroupTargetAssignmentMemberValue) read(r *reader, version int16)
 		m.ActiveTasks = nil
 	}
 	if n := r.arrayLen(3, false, true); n >= 0 {
-		m.StandbyTasks = make([]StreamsGroupTargetAssignmentMemberValueTaskIds, n)
+		m.StandbyTasks = make([]StreamsGroupTargetAssignmentMemberValueTaskIDs, n)
 		for i := range m.StandbyTasks {
 			m.StandbyTasks[i].setDefaults()
 			m.StandbyTasks[i].read(r, version)
@@ -191,7 +191,7 @@ func (m *StreamsGroupTargetAssignmentMemberValue) read(r *reader, version int16)
 		m.StandbyTasks = nil
 	}
 	if n := r.arrayLen(3, false, true); n >= 0 {
-		m.WarmupTasks = make([]StreamsGroupTargetAssignmentMemberValueTaskIds, n)
+		m.WarmupTasks = make([]StreamsGroupTargetAssignmentMemberValueTaskIDs, n)
 		for i := range m.WarmupTasks {
 			m.WarmupTasks[i].setDefaults()
 			m.WarmupTasks[i].read(r, version)
@@ -202,17 +202,17 @@ func (m *StreamsGroupTargetAssignmentMemberValue) read(r *reader, version int16)
 	m.UnknownTags = r.allTags()
 }
 
-// StreamsGroupTargetAssignmentMemberValueTaskIds is a part of StreamsGroupTargetAssignmentMemberValue.
-type StreamsGroupTargetAssignmentMemberValueTaskIds struct {
+// StreamsGroupTargetAssignmentMemberValueTaskIDs is a part of StreamsGroupTargetAssignmentMemberValue.
+type StreamsGroupTargetAssignmentMemberValueTaskIDs struct {
 	SubtopologyID string
 	Partitions    []kafka.PartitionID
 	UnknownTags   []TaggedField // tagged fields of a later version, kept
 }
 
-func (m *StreamsGroupTargetAssignmentMemberValueTaskIds) setDefaults() {
+func (m *StreamsGroupTargetAssignmentMemberValueTaskIDs) setDefaults() {
 }
 
-func (m *StreamsGroupTargetAssignmentMemberValueTaskIds) write(w *writer, version int16) {
+func (m *StreamsGroupTargetAssignmentMemberValueTaskIDs) write(w *writer, version int16) {
 	w.string(m.SubtopologyID, true)
 	writeInt32s(w, m.Partitions, false, true)
 	tags := len(m.UnknownTags)
@@ -220,7 +220,7 @@ func (m *StreamsGroupTargetAssignmentMemberValueTaskIds) write(w *writer, versio
 	w.rawTags(m.UnknownTags)
 }
 
-func (m *StreamsGroupTargetAssignmentMemberValueTaskIds) read(r *reader, version int16) {
+func (m *StreamsGroupTargetAssignmentMemberValueTaskIDs) read(r *reader, version int16) {
 	m.SubtopologyID = r.string(true)
 	m.Partitions = readInt32s[kafka.PartitionID](r, false, true)
 	m.UnknownTags = r.allTags()
@@ -265,12 +265,12 @@ type StreamsGroupCurrentMemberAssignmentValue struct {
 	MemberEpoch                   int32
 	PreviousMemberEpoch           int32
 	State                         int8
-	ActiveTasks                   []StreamsGroupCurrentMemberAssignmentValueTaskIds
-	StandbyTasks                  []StreamsGroupCurrentMemberAssignmentValueTaskIds
-	WarmupTasks                   []StreamsGroupCurrentMemberAssignmentValueTaskIds
-	ActiveTasksPendingRevocation  []StreamsGroupCurrentMemberAssignmentValueTaskIds
-	StandbyTasksPendingRevocation []StreamsGroupCurrentMemberAssignmentValueTaskIds
-	WarmupTasksPendingRevocation  []StreamsGroupCurrentMemberAssignmentValueTaskIds
+	ActiveTasks                   []StreamsGroupCurrentMemberAssignmentValueTaskIDs
+	StandbyTasks                  []StreamsGroupCurrentMemberAssignmentValueTaskIDs
+	WarmupTasks                   []StreamsGroupCurrentMemberAssignmentValueTaskIDs
+	ActiveTasksPendingRevocation  []StreamsGroupCurrentMemberAssignmentValueTaskIDs
+	StandbyTasksPendingRevocation []StreamsGroupCurrentMemberAssignmentValueTaskIDs
+	WarmupTasksPendingRevocation  []StreamsGroupCurrentMemberAssignmentValueTaskIDs
 	UnknownTags                   []TaggedField // tagged fields of a later version, kept
 }
 
@@ -336,7 +336,7 @@ func (m *StreamsGroupCurrentMemberAssignmentValue) read(r *reader, version int16
 	m.PreviousMemberEpoch = r.int32()
 	m.State = r.int8()
 	if n := r.arrayLen(3, false, true); n >= 0 {
-		m.ActiveTasks = make([]StreamsGroupCurrentMemberAssignmentValueTaskIds, n)
+		m.ActiveTasks = make([]StreamsGroupCurrentMemberAssignmentValueTaskIDs, n)
 		for i := range m.ActiveTasks {
 			m.ActiveTasks[i].setDefaults()
 			m.ActiveTasks[i].read(r, version)
@@ -345,7 +345,7 @@ func (m *StreamsGroupCurrentMemberAssignmentValue) read(r *reader, version int16
 		m.ActiveTasks = nil
 	}
 	if n := r.arrayLen(3, false, true); n >= 0 {
-		m.StandbyTasks = make([]StreamsGroupCurrentMemberAssignmentValueTaskIds, n)
+		m.StandbyTasks = make([]StreamsGroupCurrentMemberAssignmentValueTaskIDs, n)
 		for i := range m.StandbyTasks {
 			m.StandbyTasks[i].setDefaults()
 			m.StandbyTasks[i].read(r, version)
@@ -354,7 +354,7 @@ func (m *StreamsGroupCurrentMemberAssignmentValue) read(r *reader, version int16
 		m.StandbyTasks = nil
 	}
 	if n := r.arrayLen(3, false, true); n >= 0 {
-		m.WarmupTasks = make([]StreamsGroupCurrentMemberAssignmentValueTaskIds, n)
+		m.WarmupTasks = make([]StreamsGroupCurrentMemberAssignmentValueTaskIDs, n)
 		for i := range m.WarmupTasks {
 			m.WarmupTasks[i].setDefaults()
 			m.WarmupTasks[i].read(r, version)
@@ -363,7 +363,7 @@ func (m *StreamsGroupCurrentMemberAssignmentValue) read(r *reader, version int16
 		m.WarmupTasks = nil
 	}
 	if n := r.arrayLen(3, false, true); n >= 0 {
-		m.ActiveTasksPendingRevocation = make([]StreamsGroupCurrentMemberAssignmentValueTaskIds, n)
+		m.ActiveTasksPendingRevocation = make([]StreamsGroupCurrentMemberAssignmentValueTaskIDs, n)
 		for i := range m.ActiveTasksPendingRevocation {
 			m.ActiveTasksPendingRevocation[i].setDefaults()
 			m.ActiveTasksPendingRevocation[i].read(r, version)
@@ -372,7 +372,7 @@ func (m *StreamsGroupCurrentMemberAssignmentValue) read(r *reader, version int16
 		m.ActiveTasksPendingRevocation = nil
 	}
 	if n := r.arrayLen(3, false, true); n >= 0 {
-		m.StandbyTasksPendingRevocation = make([]StreamsGroupCurrentMemberAssignmentValueTaskIds, n)
+		m.StandbyTasksPendingRevocation = make([]StreamsGroupCurrentMemberAssignmentValueTaskIDs, n)
 		for i := range m.StandbyTasksPendingRevocation {
 			m.StandbyTasksPendingRevocation[i].setDefaults()
 			m.StandbyTasksPendingRevocation[i].read(r, version)
@@ -381,7 +381,7 @@ func (m *StreamsGroupCurrentMemberAssignmentValue) read(r *reader, version int16
 		m.StandbyTasksPendingRevocation = nil
 	}
 	if n := r.arrayLen(3, false, true); n >= 0 {
-		m.WarmupTasksPendingRevocation = make([]StreamsGroupCurrentMemberAssignmentValueTaskIds, n)
+		m.WarmupTasksPendingRevocation = make([]StreamsGroupCurrentMemberAssignmentValueTaskIDs, n)
 		for i := range m.WarmupTasksPendingRevocation {
 			m.WarmupTasksPendingRevocation[i].setDefaults()
 			m.WarmupTasksPendingRevocation[i].read(r, version)
@@ -392,19 +392,19 @@ func (m *StreamsGroupCurrentMemberAssignmentValue) read(r *reader, version int16
 	m.UnknownTags = r.allTags()
 }
 
-// StreamsGroupCurrentMemberAssignmentValueTaskIds is a part of StreamsGroupCurrentMemberAssignmentValue.
-type StreamsGroupCurrentMemberAssignmentValueTaskIds struct {
+// StreamsGroupCurrentMemberAssignmentValueTaskIDs is a part of StreamsGroupCurrentMemberAssignmentValue.
+type StreamsGroupCurrentMemberAssignmentValueTaskIDs struct {
 	SubtopologyID    string
 	Partitions       []kafka.PartitionID
 	AssignmentEpochs []int32       // nil is null
 	UnknownTags      []TaggedField // tagged fields of a later version, kept
 }
 
-func (m *StreamsGroupCurrentMemberAssignmentValueTaskIds) setDefaults() {
+func (m *StreamsGroupCurrentMemberAssignmentValueTaskIDs) setDefaults() {
 	m.AssignmentEpochs = []int32{}
 }
 
-func (m *StreamsGroupCurrentMemberAssignmentValueTaskIds) write(w *writer, version int16) {
+func (m *StreamsGroupCurrentMemberAssignmentValueTaskIDs) write(w *writer, version int16) {
 	w.string(m.SubtopologyID, true)
 	writeInt32s(w, m.Partitions, false, true)
 	tags := len(m.UnknownTags)
@@ -421,7 +421,7 @@ func (m *StreamsGroupCurrentMemberAssignmentValueTaskIds) write(w *writer, versi
 	w.rawTags(unknown)
 }
 
-func (m *StreamsGroupCurrentMemberAssignmentValueTaskIds) read(r *reader, version int16) {
+func (m *StreamsGroupCurrentMemberAssignmentValueTaskIDs) read(r *reader, version int16) {
 	m.SubtopologyID = r.string(true)
 	m.Partitions = readInt32s[kafka.PartitionID](r, false, true)
 	for n := r.uvarint(); n > 0 && r.err == nil; n-- {

@@ -84,32 +84,32 @@ func (m *FeatureLevel) read(r *reader, version int16) {
 	m.UnknownTags = r.allTags()
 }
 
-// ProducerIds is Kafka's ProducerIdsRecord, id 15, versions 0 to 0.
-type ProducerIds struct {
+// ProducerIDs is Kafka's ProducerIdsRecord, id 15, versions 0 to 0.
+type ProducerIDs struct {
 	BrokerID       kafka.NodeID
 	BrokerEpoch    kafka.BrokerEpoch // default -1
 	NextProducerID kafka.ProducerID
 	UnknownTags    []TaggedField // tagged fields of a later version, kept
 }
 
-// NewProducerIds gives a record with the schema's defaults.
-func NewProducerIds() *ProducerIds {
-	m := &ProducerIds{}
+// NewProducerIDs gives a record with the schema's defaults.
+func NewProducerIDs() *ProducerIDs {
+	m := &ProducerIDs{}
 	m.setDefaults()
 	return m
 }
 
 // Kind gives the name of the schema.
-func (m *ProducerIds) Kind() string { return "ProducerIdsRecord" }
+func (m *ProducerIDs) Kind() string { return "ProducerIdsRecord" }
 
 // Versions gives the lowest and highest version of the schema.
-func (m *ProducerIds) Versions() (lo, hi int16) { return 0, 0 }
+func (m *ProducerIDs) Versions() (lo, hi int16) { return 0, 0 }
 
-func (m *ProducerIds) setDefaults() {
+func (m *ProducerIDs) setDefaults() {
 	m.BrokerEpoch = -1
 }
 
-func (m *ProducerIds) write(w *writer, version int16) {
+func (m *ProducerIDs) write(w *writer, version int16) {
 	w.int32(int32(m.BrokerID))
 	w.int64(int64(m.BrokerEpoch))
 	w.int64(int64(m.NextProducerID))
@@ -118,7 +118,7 @@ func (m *ProducerIds) write(w *writer, version int16) {
 	w.rawTags(m.UnknownTags)
 }
 
-func (m *ProducerIds) read(r *reader, version int16) {
+func (m *ProducerIDs) read(r *reader, version int16) {
 	m.BrokerID = kafka.NodeID(r.int32())
 	m.BrokerEpoch = kafka.BrokerEpoch(r.int64())
 	m.NextProducerID = kafka.ProducerID(r.int64())
@@ -156,36 +156,36 @@ func (m *NoOp) read(r *reader, version int16) {
 	m.UnknownTags = r.allTags()
 }
 
-// ZkMigrationState is Kafka's ZkMigrationStateRecord, id 21, versions 0 to 0.
-type ZkMigrationState struct {
+// ZKMigrationState is Kafka's ZkMigrationStateRecord, id 21, versions 0 to 0.
+type ZKMigrationState struct {
 	ZKMigrationState int8
 	UnknownTags      []TaggedField // tagged fields of a later version, kept
 }
 
-// NewZkMigrationState gives a record with the schema's defaults.
-func NewZkMigrationState() *ZkMigrationState {
-	m := &ZkMigrationState{}
+// NewZKMigrationState gives a record with the schema's defaults.
+func NewZKMigrationState() *ZKMigrationState {
+	m := &ZKMigrationState{}
 	m.setDefaults()
 	return m
 }
 
 // Kind gives the name of the schema.
-func (m *ZkMigrationState) Kind() string { return "ZkMigrationStateRecord" }
+func (m *ZKMigrationState) Kind() string { return "ZkMigrationStateRecord" }
 
 // Versions gives the lowest and highest version of the schema.
-func (m *ZkMigrationState) Versions() (lo, hi int16) { return 0, 0 }
+func (m *ZKMigrationState) Versions() (lo, hi int16) { return 0, 0 }
 
-func (m *ZkMigrationState) setDefaults() {
+func (m *ZKMigrationState) setDefaults() {
 }
 
-func (m *ZkMigrationState) write(w *writer, version int16) {
+func (m *ZKMigrationState) write(w *writer, version int16) {
 	w.int8(m.ZKMigrationState)
 	tags := len(m.UnknownTags)
 	w.uvarint(uint64(tags))
 	w.rawTags(m.UnknownTags)
 }
 
-func (m *ZkMigrationState) read(r *reader, version int16) {
+func (m *ZKMigrationState) read(r *reader, version int16) {
 	m.ZKMigrationState = r.int8()
 	m.UnknownTags = r.allTags()
 }

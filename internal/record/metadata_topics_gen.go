@@ -379,36 +379,36 @@ func (m *RemoveTopic) read(r *reader, version int16) {
 	m.UnknownTags = r.allTags()
 }
 
-// ClearElr is Kafka's ClearElrRecord, id 28, versions 0 to 0.
-type ClearElr struct {
+// ClearELR is Kafka's ClearElrRecord, id 28, versions 0 to 0.
+type ClearELR struct {
 	TopicName   string
 	UnknownTags []TaggedField // tagged fields of a later version, kept
 }
 
-// NewClearElr gives a record with the schema's defaults.
-func NewClearElr() *ClearElr {
-	m := &ClearElr{}
+// NewClearELR gives a record with the schema's defaults.
+func NewClearELR() *ClearELR {
+	m := &ClearELR{}
 	m.setDefaults()
 	return m
 }
 
 // Kind gives the name of the schema.
-func (m *ClearElr) Kind() string { return "ClearElrRecord" }
+func (m *ClearELR) Kind() string { return "ClearElrRecord" }
 
 // Versions gives the lowest and highest version of the schema.
-func (m *ClearElr) Versions() (lo, hi int16) { return 0, 0 }
+func (m *ClearELR) Versions() (lo, hi int16) { return 0, 0 }
 
-func (m *ClearElr) setDefaults() {
+func (m *ClearELR) setDefaults() {
 }
 
-func (m *ClearElr) write(w *writer, version int16) {
+func (m *ClearELR) write(w *writer, version int16) {
 	w.string(m.TopicName, true)
 	tags := len(m.UnknownTags)
 	w.uvarint(uint64(tags))
 	w.rawTags(m.UnknownTags)
 }
 
-func (m *ClearElr) read(r *reader, version int16) {
+func (m *ClearELR) read(r *reader, version int16) {
 	m.TopicName = r.string(true)
 	m.UnknownTags = r.allTags()
 }

@@ -17,19 +17,19 @@ const (
 	TypeUserScramCredential       MetadataType = 11
 	TypeFeatureLevel              MetadataType = 12
 	TypeClientQuota               MetadataType = 14
-	TypeProducerIds               MetadataType = 15
+	TypeProducerIDs               MetadataType = 15
 	TypeBrokerRegistrationChange  MetadataType = 17
 	TypeAccessControlEntry        MetadataType = 18
 	TypeRemoveAccessControlEntry  MetadataType = 19
 	TypeNoOp                      MetadataType = 20
-	TypeZkMigrationState          MetadataType = 21
+	TypeZKMigrationState          MetadataType = 21
 	TypeRemoveUserScramCredential MetadataType = 22
 	TypeBeginTransaction          MetadataType = 23
 	TypeEndTransaction            MetadataType = 24
 	TypeAbortTransaction          MetadataType = 25
 	TypeRemoveDelegationToken     MetadataType = 26
 	TypeRegisterController        MetadataType = 27
-	TypeClearElr                  MetadataType = 28
+	TypeClearELR                  MetadataType = 28
 	TypeUnregisterController      MetadataType = 29
 )
 
@@ -61,8 +61,8 @@ func newMetadata(t MetadataType) Message {
 		return NewFeatureLevel()
 	case TypeClientQuota:
 		return NewClientQuota()
-	case TypeProducerIds:
-		return NewProducerIds()
+	case TypeProducerIDs:
+		return NewProducerIDs()
 	case TypeBrokerRegistrationChange:
 		return NewBrokerRegistrationChange()
 	case TypeAccessControlEntry:
@@ -71,8 +71,8 @@ func newMetadata(t MetadataType) Message {
 		return NewRemoveAccessControlEntry()
 	case TypeNoOp:
 		return NewNoOp()
-	case TypeZkMigrationState:
-		return NewZkMigrationState()
+	case TypeZKMigrationState:
+		return NewZKMigrationState()
 	case TypeRemoveUserScramCredential:
 		return NewRemoveUserScramCredential()
 	case TypeBeginTransaction:
@@ -85,8 +85,8 @@ func newMetadata(t MetadataType) Message {
 		return NewRemoveDelegationToken()
 	case TypeRegisterController:
 		return NewRegisterController()
-	case TypeClearElr:
-		return NewClearElr()
+	case TypeClearELR:
+		return NewClearELR()
 	case TypeUnregisterController:
 		return NewUnregisterController()
 	}
@@ -122,8 +122,8 @@ func TypeOf(m Message) (MetadataType, bool) {
 		return TypeFeatureLevel, true
 	case *ClientQuota:
 		return TypeClientQuota, true
-	case *ProducerIds:
-		return TypeProducerIds, true
+	case *ProducerIDs:
+		return TypeProducerIDs, true
 	case *BrokerRegistrationChange:
 		return TypeBrokerRegistrationChange, true
 	case *AccessControlEntry:
@@ -132,8 +132,8 @@ func TypeOf(m Message) (MetadataType, bool) {
 		return TypeRemoveAccessControlEntry, true
 	case *NoOp:
 		return TypeNoOp, true
-	case *ZkMigrationState:
-		return TypeZkMigrationState, true
+	case *ZKMigrationState:
+		return TypeZKMigrationState, true
 	case *RemoveUserScramCredential:
 		return TypeRemoveUserScramCredential, true
 	case *BeginTransaction:
@@ -146,8 +146,8 @@ func TypeOf(m Message) (MetadataType, bool) {
 		return TypeRemoveDelegationToken, true
 	case *RegisterController:
 		return TypeRegisterController, true
-	case *ClearElr:
-		return TypeClearElr, true
+	case *ClearELR:
+		return TypeClearELR, true
 	case *UnregisterController:
 		return TypeUnregisterController, true
 	}

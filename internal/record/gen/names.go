@@ -12,7 +12,7 @@ var skipped = map[string]bool{"QuorumStateData": true, "ControlRecordTypeSchema"
 func goNames(messages []*message) {
 	seen := map[string]int{}
 	for _, m := range messages {
-		m.goName = strings.TrimSuffix(strings.TrimSuffix(m.name, "Record"), "Message")
+		m.goName = initialisms(strings.TrimSuffix(strings.TrimSuffix(m.name, "Record"), "Message"))
 		seen[m.goName]++
 		for _, s := range m.nested {
 			seen[s.name]++
@@ -20,12 +20,20 @@ func goNames(messages []*message) {
 	}
 	for _, m := range messages {
 		for _, s := range m.nested {
-			s.goName = s.name
+			s.goName = initialisms(s.name)
 			if seen[s.name] > 1 {
-				s.goName = m.goName + s.name
+				s.goName = m.goName + initialisms(s.name)
 			}
 		}
 	}
+}
+
+// initialisms writes the abbreviations in a struct's name as Go does.
+func initialisms(name string) string {
+	if s, ok := strings.CutSuffix(name, "Ids"); ok {
+		name = s + "IDs"
+	}
+	return strings.Replace(strings.Replace(name, "Zk", "ZK", 1), "Elr", "ELR", 1)
 }
 
 // fieldName gives the exported Go name of a field, with Go's initialisms.

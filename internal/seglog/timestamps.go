@@ -1,0 +1,184 @@
+package seglog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"moldau/internal/batch"
+	"moldau/internal/kafka"
+)
+
+// TimestampOffset is a record found by its timestamp.
+type TimestampOffset struct {
+	Timestamp kafka.WallMs
+	Offset    kafka.Offset
+	Epoch     kafka.Epoch // of the record's batch; NoEpoch for old formats
+}
+
+// lastTimestamp finds the largest timestamp of a segment, and the last offset of
+// the batch that has it: the last time index entry, or a later batch.
+func (l *Log) lastTimestamp(s *segment, ix *indexes) (kafka.WallMs, kafka.Offset, error) {
+	ts, rel := ix.lastTime()
+	last := s.base + kafka.Offset(rel)
+	size := s.size.Load()
+	if size == 0 {
+		return ts, last, nil
+	}
+	h, err := l.env.Files.acquire(s, l.Dir())
+	if err != nil {
+		return 0, 0, err
+	}
+	defer h.unpin()
+	buf := l.env.Files.buffer()
+	defer l.env.Files.release(buf)
+	w := newWalker(h.file, ix.lastPosition(), size, *buf)
+	for {
+		e, err := w.next()
+		if err == io.EOF {
+			return ts, last, nil
+		}
+		if err != nil {
+			return 0, 0, l.corrupt(s, w.pos, last, err)
+		}
+		if e.maxTs > ts {
+			ts, last = e.maxTs, e.last
+		}
+	}
+}
+
+// largestTimestamp is the cached form of lastTimestamp, for any caller.
+func (l *Log) largestTimestamp(s *segment) (kafka.WallMs, error) {
+	if ts := s.maxTs.Load(); ts != tsUnknown {
+		return kafka.WallMs(ts), nil
+	}
+	ix, err := l.indexOf(s)
+	if err != nil {
+		return 0, err
+	}
+	ts, _, err := l.lastTimestamp(s, ix)
+	if err == nil && !s.active.Load() {
+		s.maxTs.Store(int64(ts))
+	}
+	return ts, err
+}
+
+// OffsetForTimestamp finds the first record at or beyond the log start whose
+// timestamp is ≥ ts and whose offset is below upper. ok is false if there is
+// none. (UnifiedLog.fetchOffsetByTimestamp.)
+func (l *Log) OffsetForTimestamp(ts kafka.WallMs, upper kafka.Offset) (TimestampOffset, bool, error) {
+	from := l.StartOffset()
+	for _, s := range l.list() {
+		if s.base >= upper {
+			break
+		}
+		largest, err := l.largestTimestamp(s)
+		if err != nil {
+			return TimestampOffset{}, false, err
+		}
+		if largest < ts {
+			continue
+		}
+		found, ok, err := l.searchTimestamp(s, ts, from)
+		if err != nil {
+			return TimestampOffset{}, false, err
+		}
+		if ok {
+			return found, found.Offset < upper, nil
+		}
+	}
+	return TimestampOffset{}, false, nil
+}
+
+// MaxTimestamp finds the first record with the largest timestamp of the log,
+// ListOffsets' −3 (KIP-734). ok is false if the log holds no record.
+func (l *Log) MaxTimestamp() (TimestampOffset, bool, error) {
+	var best *segment
+	bestTs := kafka.NoTimestamp
+	for _, s := range l.list() {
+		ts, err := l.largestTimestamp(s)
+		if err != nil {
+			return TimestampOffset{}, false, err
+		}
+		if ts > bestTs {
+			best, bestTs = s, ts
+		}
+	}
+	if best == nil {
+		return TimestampOffset{}, false, nil
+	}
+	return l.searchTimestamp(best, bestTs, l.StartOffset())
+}
+
+func (l *Log) searchTimestamp(s *segment, ts kafka.WallMs, from kafka.Offset) (TimestampOffset, bool, error) {
+	ix, err := l.indexOf(s)
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	rel := max(int64(ix.floorTime(ts-1)), int64(from-s.base))
+	h, err := l.env.Files.acquire(s, l.Dir())
+	if err != nil {
+		return TimestampOffset{}, false, err
+	}
+	defer h.unpin()
+	size, end := s.size.Load(), l.EndOffset()
+	w := newWalker(h.file, ix.floorOffset(rel), size, make([]byte, scanChunk))
+	for {
+		e, err := w.next()
+		if err == io.EOF {
+			return TimestampOffset{}, false, nil
+		}
+		if err != nil {
+			return TimestampOffset{}, false, l.corrupt(s, w.pos, from, err)
+		}
+		if e.maxTs < ts || e.last < from || e.last >= end {
+			continue
+		}
+		found, ok, err := l.searchBatch(h, &e, ts, from)
+		if err != nil || ok {
+			return found, ok, err
+		}
+	}
+}
+
+var errFound = errors.New("found")
+
+// searchBatch finds the first record of one batch.
+func (l *Log) searchBatch(h *handle, e *entry, ts kafka.WallMs, from kafka.Offset) (found TimestampOffset, ok bool, err error) {
+	if e.magic < 2 {
+		return TimestampOffset{Timestamp: e.maxTs, Offset: e.last, Epoch: kafka.NoEpoch}, true, nil
+	}
+	if e.size > maxEntryBytes {
+		return found, false, fmt.Errorf("%w: batch of %d bytes", batch.ErrCorrupt, e.size)
+	}
+	b := make(batch.Batch, e.size)
+	if _, err := h.file.ReadAt(b, e.pos); err != nil {
+		return found, false, err
+	}
+	records := b.Records()
+	if b.Codec() != batch.None {
+		if l.env.Decompress == nil {
+			return TimestampOffset{Timestamp: e.maxTs, Offset: e.base, Epoch: e.epoch}, true, nil
+		}
+		if records, err = l.env.Decompress(b.Codec(), records); err != nil {
+			return found, false, fmt.Errorf("%s at offset %d: %w", l.Dir(), e.base, err)
+		}
+	}
+	err = batch.Each(records, b.Count(), func(r *batch.Record) error {
+		found = TimestampOffset{
+			Timestamp: b.BaseTimestamp() + kafka.WallMs(r.TimestampDelta),
+			Offset:    e.base + kafka.Offset(r.OffsetDelta), Epoch: e.epoch,
+		}
+		if b.LogAppendTime() {
+			found.Timestamp = e.maxTs
+		}
+		if found.Timestamp >= ts && found.Offset >= from {
+			return errFound
+		}
+		return nil
+	})
+	if err == errFound {
+		return found, true, nil
+	}
+	return TimestampOffset{}, false, err
+}
