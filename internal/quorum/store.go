@@ -21,9 +21,15 @@ const (
 	bootstrapFile         = "bootstrap.checkpoint"
 )
 
-// Log is what the shell needs of the segmented log. Append, Read, TruncateTo,
-// TrimTo, Reset and the offsets are called from one goroutine; Flush may run
-// beside them and covers what was appended before it began.
+// FlushJob makes durable what the log held when it was prepared. Run may be
+// called on any goroutine, beside everything else; then Done on the owner's.
+type FlushJob struct {
+	Run  func() error
+	Done func() error
+}
+
+// Log is what the shell needs of the segmented log. All is called from one
+// goroutine, the owner's.
 type Log interface {
 	StartOffset() kafka.Offset
 	EndOffset() kafka.Offset
@@ -32,7 +38,7 @@ type Log interface {
 	SizeBytes() int64
 	Append(b batch.Batch) error
 	Read(from kafka.Offset, maxBytes int) ([]byte, error)
-	Flush() error
+	PrepareFlush() FlushJob
 	TruncateTo(end kafka.Offset) error
 	// TrimTo moves the log start and deletes segments that lie below it.
 	TrimTo(start kafka.Offset) error
@@ -57,8 +63,9 @@ type StoreOptions struct {
 	// Static are the voters of controller.quorum.voters; empty from
 	// kraft.version 1 on.
 	Static raft.VoterSet
-	// Flush runs sync away from the caller and then delivers raft.Flushed.
-	Flush func(f raft.Flush, sync func() error)
+	// Flush runs job.Run away from the caller, then job.Done on the owner's
+	// goroutine, and then delivers raft.Flushed. An error of either is fatal.
+	Flush func(f raft.Flush, job FlushJob)
 	// Warn tells of something odd that is no error; may be nil.
 	Warn func(msg string, err error)
 }
@@ -200,6 +207,14 @@ func (s *Store) newestSnapshot(rec *Recovered, ids []kafka.OffsetAndEpoch, load 
 // the snapshot is dropped (HC-039); one that begins after it refuses (HC-034).
 func (s *Store) join(rec *Recovered) error {
 	start, end := s.log.StartOffset(), s.log.EndOffset()
+	for _, id := range s.snapshots { // a log begins where a snapshot ends
+		if start > 0 && id.Offset >= start && id.Offset <= end {
+			if err := s.log.TrimTo(id.Offset); err != nil {
+				return fmt.Errorf("move the log start to offset %d: %w", id.Offset, err)
+			}
+			break
+		}
+	}
 	if start > rec.Snapshot.Offset {
 		return fmt.Errorf("%w: in %s the log starts at offset %d and the newest whole snapshot ends at %d; restore the checkpoint file, or remove the folder's content and let this node fetch it from the quorum",
 			ErrLogStart, s.folder, start, rec.Snapshot.Offset)
@@ -290,7 +305,7 @@ func (s *Store) append(b batch.Batch) error {
 }
 
 // StartFlush implements Disk.
-func (s *Store) StartFlush(f raft.Flush) { s.opts.Flush(f, s.log.Flush) }
+func (s *Store) StartFlush(f raft.Flush) { s.opts.Flush(f, s.log.PrepareFlush()) }
 
 // Read implements Disk.
 func (s *Store) Read(from kafka.Offset, maxBytes int) ([]byte, error) {

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"moldau/internal/kafka"
+	"moldau/internal/quorum"
 	"moldau/internal/raft"
 )
 
@@ -12,7 +13,14 @@ type durableChecker struct {
 	synced map[kafka.NodeID]kafka.Offset
 }
 
-func (c *durableChecker) booted(n *node) { c.synced[n.id] = 0 }
+// booted checks that the log still holds what was synced. After that the core
+// must sync anew before it reveals anything.
+func (c *durableChecker) booted(n *node, rec *quorum.Recovered) {
+	if was := c.synced[n.id]; rec.Raft.End < was {
+		c.w.violate("synced records lost", "node %d comes back with a log that ends at %d; %d was synced", n.id, rec.Raft.End, was)
+	}
+	c.synced[n.id] = 0
+}
 
 // covers notes that a sync which covers the log up to end has succeeded.
 func (c *durableChecker) covers(n *node, end kafka.Offset) {

@@ -24,11 +24,7 @@ func (c *leaderChecker) stepped(n *node, out *raft.Effects) {
 	}
 	c.byEpoch[lc.Epoch] = n.id
 	delete(c.void, lc.Epoch)
-	if end := c.w.check.prefix.end(); lc.Base < end {
-		c.w.violate("leader completeness", "node %d leads epoch %d with a log that ends at %d; %d is committed", n.id, lc.Epoch, lc.Base, end)
-		return
-	}
-	c.w.check.prefix.holds(n)
+	c.w.check.prefix.holds(n, c.w.check.prefix.before(lc.Epoch))
 }
 
 // undone marks an epoch whose beginning failed on disk: it has not left the

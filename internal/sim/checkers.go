@@ -34,7 +34,7 @@ func newCheckers(w *World) checkers {
 // booted looks at what a node has recovered.
 func (c *checkers) booted(n *node, rec *quorum.Recovered) {
 	c.mono.booted(n, rec)
-	c.durable.booted(n)
+	c.durable.booted(n, rec)
 	c.prefix.loaded(n, rec)
 }
 

@@ -77,7 +77,9 @@ func (n *node) boot() {
 	n.net = &nodeNet{n: n, replyTo: map[uint64]func(raft.Body){}}
 	opts := quorum.StoreOptions{
 		FS: n.fault, Dir: "data", Static: n.w.voters(), Flush: n.flush,
-		OpenLog: func(folder string) (quorum.Log, error) { return openLog(n.fault, folder) },
+		OpenLog: func(folder string) (quorum.Log, error) {
+			return quorum.OpenSegments(n.fault, folder, quorum.LogConfig{SegmentBytes: 2048, SegmentMs: dayMs}, func() kafka.WallMs { return n.clock().Wall })
+		},
 	}
 	n.image = newImage()
 	store, rec, err := quorum.OpenStore(opts, func() func(record.Message, int16) error {
@@ -150,14 +152,13 @@ func (n *node) step(ev raft.Event) {
 }
 
 // flush completes some time later, in its own time; nothing else waits for it.
-func (n *node) flush(f raft.Flush, sync func() error) {
+func (n *node) flush(f raft.Flush, job quorum.FlushJob) {
 	life := n.life
 	early := n.w.rng.IntN(2) == 0
 	var err error
 	do := func() {
-		end := n.core.EndOffset()
-		if err = sync(); err == nil {
-			n.w.check.durable.covers(n, end)
+		if err = job.Run(); err == nil {
+			n.w.check.durable.covers(n, f.Offset)
 		}
 	}
 	if early {
@@ -175,6 +176,9 @@ func (n *node) flush(f raft.Flush, sync func() error) {
 			do()
 		}
 		n.w.event("%d flushed %d", n.id, f.Offset)
+		if err == nil {
+			err = job.Done()
+		}
 		if err != nil {
 			if !errors.Is(err, errDisk) {
 				n.w.violate("disk", "node %d: flush: %v", n.id, err)
