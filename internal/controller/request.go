@@ -58,6 +58,10 @@ func (s *step) request(r Request) {
 		resp = s.incrementalAlterConfigs(body)
 	case *kmsg.AlterConfigsRequest:
 		resp = s.alterConfigs(body)
+	case *kmsg.AlterPartitionRequest:
+		resp = s.alterPartition(body)
+	case *kmsg.ElectLeadersRequest:
+		resp = s.electLeaders(body)
 	case *kmsg.UpdateFeaturesRequest:
 		resp = s.updateFeatures(body)
 	default:

@@ -121,6 +121,8 @@ func (h *harness) command(line string) {
 			req.OfflineLogDirs = [][16]byte{dirID(h.t, v)}
 		}
 		h.step(Request{Token: 2, Body: req})
+	case "alterpartition":
+		h.step(Request{Token: 4, Body: h.alterRequest(num, args)})
 	case "partitions":
 		h.printPartitions()
 	case "brokers":
@@ -199,4 +201,32 @@ func (h *harness) printPartitions() {
 		})
 		return true
 	})
+}
+
+// alterRequest asks as a leader would: with its own broker epoch and those that
+// it knows of the others.
+func (h *harness) alterRequest(num func(string, int64) int64, args map[string]string) *kmsg.AlterPartitionRequest {
+	req := kmsg.NewPtrAlterPartitionRequest()
+	req.Version = 3
+	req.BrokerID = int32(num("broker", 1))
+	req.BrokerEpoch = int64(h.tip.Broker(kafka.NodeID(req.BrokerID)).Epoch)
+	p := kmsg.NewAlterPartitionRequestTopicPartition()
+	p.LeaderEpoch, p.PartitionEpoch = int32(num("leaderepoch", 0)), int32(num("partitionepoch", 0))
+	for _, n := range strings.Split(args["isr"], ",") {
+		id, err := strconv.Atoi(n)
+		if err != nil {
+			h.t.Fatal(err)
+		}
+		m := kmsg.NewAlterPartitionRequestTopicPartitionNewEpochISR()
+		m.BrokerID = int32(id)
+		if b := h.tip.Broker(kafka.NodeID(id)); b != nil {
+			m.BrokerEpoch = int64(b.Epoch) - num("stale", 0)
+		}
+		p.NewEpochISR = append(p.NewEpochISR, m)
+	}
+	t := kmsg.NewAlterPartitionRequestTopic()
+	t.TopicID = h.tip.TopicByName(args["topic"]).ID()
+	t.Partitions = append(t.Partitions, p)
+	req.Topics = append(req.Topics, t)
+	return req
 }
