@@ -196,7 +196,10 @@ func (l *Log) saveActive() error {
 		}
 		ix.addTime(kafka.WallMs(s.maxTs.Load()), int32(s.maxTsLast-s.base))
 	}
-	if err := l.writeIndex(s, ix, false); err != nil {
+	// If the segment lies below the recovery point already, recovery will not
+	// look at it again: a torn index must not be possible.
+	sync := l.recoveryPoint >= l.EndOffset()
+	if err := l.writeIndex(s, ix, sync); err != nil {
 		return err
 	}
 	s.saved, s.synced = true, false

@@ -33,6 +33,7 @@ type segment struct {
 	sinceIndex int64 // bytes since the last index entry
 	saved      bool  // index files are on the disk as they are in memory
 	synced     bool  // index files and snapshot are durable
+	named      bool  // the name of the .log file is durable
 }
 
 func newSegment(base kafka.Offset, size int64, now kafka.WallMs) *segment {
