@@ -42,11 +42,14 @@ func encodeLeaderChange(lc *raft.LeaderChange, now kafka.WallMs) batch.Batch {
 	return bl.Finish()
 }
 
-// addVoters adds the KRaftVersion and Voters records.
+// addVoters adds the KRaftVersion record and, if there are voters, theirs.
 func addVoters(bl *batch.Builder, now kafka.WallMs, kraft int16, voters raft.VoterSet) {
 	v := record.NewKRaftVersion()
 	v.KRaftVersion = kraft
 	bl.Add(now, record.ControlKey(record.ControlKRaftVersion), record.AppendControl(nil, v, 0))
+	if voters.Len() == 0 {
+		return // formatted without initial controllers
+	}
 	bl.Add(now, record.ControlKey(record.ControlVoters), record.AppendControl(nil, votersRecord(voters), 0))
 }
 

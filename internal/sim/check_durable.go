@@ -19,7 +19,7 @@ func (c *durableChecker) booted(n *node, rec *quorum.Recovered) {
 	if was := c.synced[n.id]; rec.Raft.End < was {
 		c.w.violate("synced records lost", "node %d comes back with a log that ends at %d; %d was synced", n.id, rec.Raft.End, was)
 	}
-	c.synced[n.id] = 0
+	c.synced[n.id] = rec.Raft.Start.Offset // a snapshot that is durable stands for what it holds
 }
 
 // covers notes that a sync which covers the log up to end has succeeded.
