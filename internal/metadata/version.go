@@ -92,14 +92,9 @@ func (v Version) CanUseDelegationTokens() bool { return v >= versionDelegationTo
 // CanCordonDirectories: registrations carry cordoned directories.
 func (v Version) CanCordonDirectories() bool { return v >= versionCordonedDirs }
 
-// CanShutDownInControl: the in-controlled-shutdown state of a broker is kept
-// in records. That is so from the oldest version on; the gate is named for
-// symmetry with Kafka's.
-func (v Version) CanShutDownInControl() bool { return v >= MinVersion }
-
 // RecordVersion is the version in which to write a record at this level.
 func (v Version) RecordVersion(m record.Message) int16 {
-	switch m.(type) {
+	switch m := m.(type) {
 	case *record.RegisterBroker:
 		switch {
 		case v >= versionCordonedDirs:
@@ -113,13 +108,15 @@ func (v Version) RecordVersion(m record.Message) int16 {
 	case *record.Partition, *record.PartitionChange:
 		return v.partitionVersion()
 	case *record.BrokerRegistrationChange:
+		// Kafka writes the lowest version that carries what is set.
 		switch {
-		case v >= versionCordonedDirs:
+		case m.CordonedLogDirs != nil:
 			return 3
-		case v >= versionDirectories:
+		case len(m.LogDirs) > 0:
 			return 2
+		case m.InControlledShutdown != 0:
+			return 1
 		}
-		return 1
 	}
 	return 0
 }

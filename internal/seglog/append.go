@@ -39,7 +39,14 @@ func (l *Log) Append(now kafka.WallMs, batches ...batch.Batch) error {
 	}
 	s := l.active()
 	if l.shouldRoll(s, now, size, maxTs, last.LastOffset()) {
-		if err := l.roll(now, max(l.EndOffset(), first.BaseOffset())); err != nil {
+		// Kafka begins the new segment at the first batch. Ours begins at the end
+		// of the old one even if offsets are skipped, so that recovery can tell a
+		// lost tail from a gap.
+		base := l.EndOffset()
+		if last.LastOffset()-base > maxRelative {
+			base = first.BaseOffset()
+		}
+		if err := l.roll(now, base); err != nil {
 			return err
 		}
 		s = l.active()
@@ -236,6 +243,14 @@ func (l *Log) roll(now kafka.WallMs, base kafka.Offset) error {
 	}
 	if err := l.saveActive(); err != nil {
 		return err
+	}
+	if !old.named {
+		// Two rolls without a flush in between. The names must become durable in
+		// order, else a power loss could leave the later segment alone.
+		if err := l.fs().SyncDir(l.Dir()); err != nil {
+			return l.fail(err)
+		}
+		old.named = true
 	}
 	s, err := l.createSegment(base, now)
 	if err != nil {

@@ -16,7 +16,8 @@ type FlushJob struct {
 	log         *Log
 	end         kafka.Offset
 	truncations uint32
-	segs        []*segment
+	segs        []*segment // to be synced
+	all         []*segment
 	side        []kafka.Offset // segments whose side files must be synced
 	snapshots   []kafka.Offset
 	epochs      *epochs
@@ -37,6 +38,7 @@ func (l *Log) PrepareFlush() *FlushJob {
 		namesGen: l.namesGen.Load(), syncParent: l.newDir,
 	}
 	segs := l.list()
+	j.all = segs
 	if j.end > l.recoveryPoint {
 		j.segs = segs[max(floorSegment(segs, l.recoveryPoint), 0):]
 	}
@@ -123,13 +125,15 @@ func (l *Log) FlushDone(j *FlushJob) error {
 	}
 	l.namesSynced = max(l.namesSynced, j.namesGen)
 	l.newDir = l.newDir && !j.syncParent
+	for _, s := range j.all {
+		s.named = true
+	}
 	if l.epochs.Load() == j.epochs && j.writeEpochs {
 		l.epochsDirty = false
 	}
 	if j.truncations != l.truncations {
 		return nil
 	}
-	l.recoveryPoint = max(l.recoveryPoint, j.end)
 	for _, o := range j.snapshots {
 		l.snapSynced = max(l.snapSynced, o)
 	}
@@ -139,6 +143,17 @@ func (l *Log) FlushDone(j *FlushJob) error {
 			segs[i].synced = true
 		}
 	}
+	// A segment that was rolled while the job ran has indexes that the job did
+	// not sync: the recovery point stays at its base until the next flush.
+	to := j.end
+	segs := l.list()
+	for i := max(floorSegment(segs, l.recoveryPoint), 0); i < len(segs)-1; i++ {
+		if !segs[i].synced {
+			to = min(to, segs[i].base)
+			break
+		}
+	}
+	l.recoveryPoint = max(l.recoveryPoint, to)
 	return nil
 }
 

@@ -33,7 +33,7 @@ type Log struct {
 	truncations   uint32 // counts, so that flushes of before do not count
 	epochsDirty   bool
 	namesSynced   uint64 // namesGen that is durable
-	newDir        bool // the folder itself is new
+	newDir        bool   // the folder itself is new
 	closed        bool
 	dead          *deadLog
 	scratch       [][]byte
@@ -165,9 +165,42 @@ func (l *Log) Close() error {
 	return err
 }
 
+// Rest lets go of open files and of memory that a log in use holds, but for a
+// few hundred bytes: for owners of logs that have been quiet for a while. The
+// next call takes up what it needs. Owner only; readers may go on.
+func (l *Log) Rest() error {
+	if err := l.usable(); err != nil {
+		return err
+	}
+	if err := l.saveActive(); err != nil {
+		return err
+	}
+	l.tail.Store(nil)
+	l.scratch = nil
+	for _, s := range l.list() {
+		l.env.Files.drop(s)
+	}
+	l.active().index.Store(nil)
+	return nil
+}
+
 func (l *Log) closeFiles() error {
 	if err := l.saveActive(); err != nil {
 		return err
+	}
+	segs := l.list()
+	for _, s := range segs[:len(segs)-1] { // old ones whose files were missing
+		if s.saved {
+			continue
+		}
+		ix, err := l.indexOf(s)
+		if err == nil {
+			err = l.writeIndex(s, ix, false)
+		}
+		if err != nil {
+			return err
+		}
+		s.saved, s.synced = true, false
 	}
 	if err := l.takeSnapshot(); err != nil {
 		return err
@@ -196,7 +229,10 @@ func (l *Log) saveActive() error {
 		}
 		ix.addTime(kafka.WallMs(s.maxTs.Load()), int32(s.maxTsLast-s.base))
 	}
-	if err := l.writeIndex(s, ix, false); err != nil {
+	// If the segment lies below the recovery point already, recovery will not
+	// look at it again: a torn index must not be possible.
+	sync := l.recoveryPoint >= l.EndOffset()
+	if err := l.writeIndex(s, ix, sync); err != nil {
 		return err
 	}
 	s.saved, s.synced = true, false

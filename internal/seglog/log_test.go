@@ -60,7 +60,7 @@ func ok(t testing.TB, err error) {
 func mkBatch(base kafka.Offset, epoch kafka.Epoch, n int, ts kafka.WallMs) batch.Batch {
 	bl := batch.NewBuilder(nil, base, epoch)
 	for i := range n {
-		bl.Add(ts+kafka.WallMs(i), []byte("key"), fmt.Appendf(nil, "value-%d", int(base)+i))
+		bl.Add(ts+kafka.WallMs(i), []byte("key"), fmt.Appendf(nil, "value-%06d", int(base)+i))
 	}
 	return bl.Finish()
 }

@@ -196,7 +196,9 @@ func (ld *loader) clearLeftovers(list []vfs.DirEntry) (changed bool, err error) 
 	return len(drop)+len(valid) > 0, err
 }
 
-func hasSuffix(s, suffix string) bool { return len(s) >= len(suffix) && s[len(s)-len(suffix):] == suffix }
+func hasSuffix(s, suffix string) bool {
+	return len(s) >= len(suffix) && s[len(s)-len(suffix):] == suffix
+}
 
 // finishSwap ends an interrupted compaction: the segments that the swap files
 // replace go, the swap files get their names.
@@ -433,7 +435,7 @@ func (ld *loader) dropAll() (kafka.Offset, error) {
 	return ld.opt.StartOffset, nil
 }
 
-// removeSegment deletes a segment's files at once: nobody reads yet.
+// removeSegment deletes a segment's files at once, durably: nobody reads yet.
 func (ld *loader) removeSegment(s *segment) error {
 	ld.env.Files.drop(s)
 	for _, ext := range []string{extLog, extIndex, extTime, extTxn} {
@@ -443,6 +445,5 @@ func (ld *loader) removeSegment(s *segment) error {
 		}
 	}
 	ld.rep.Removed = append(ld.rep.Removed, fileName(s.base, extLog))
-	ld.namesGen.Add(1)
-	return nil
+	return ld.fs().SyncDir(ld.Dir())
 }

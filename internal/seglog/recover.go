@@ -35,7 +35,10 @@ func (ld *loader) recover() (kafka.Offset, error) {
 		if err := ld.takeSnapshot(); err != nil {
 			return 0, err
 		}
-		if !cut {
+		// A segment that ends short of the next one has lost its tail: nothing
+		// there was ever flushed. (Below the recovery point a gap is what
+		// compaction leaves.)
+		if hole := i+1 < len(segs) && next < upper && next >= ld.opt.RecoveryPoint; !cut && !hole {
 			continue
 		}
 		for _, behind := range slices.Backward(segs[i+1:]) {
@@ -82,7 +85,7 @@ func (ld *loader) recoverSegment(s *segment, upper kafka.Offset) (next kafka.Off
 				return 0, false, &CorruptError{ld.path(s.base, extLog), pos, next, err.Error()}
 			}
 			ld.rep.Cuts = append(ld.rep.Cuts, Cut{ld.path(s.base, extLog), pos, size - pos, err.Error()})
-			if err := h.file.Truncate(pos); err != nil {
+			if err := truncateFile(h.file, pos); err != nil {
 				return 0, false, err
 			}
 			s.size.Store(pos)

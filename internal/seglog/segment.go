@@ -33,6 +33,7 @@ type segment struct {
 	sinceIndex int64 // bytes since the last index entry
 	saved      bool  // index files are on the disk as they are in memory
 	synced     bool  // index files and snapshot are durable
+	named      bool  // the name of the .log file is durable
 }
 
 func newSegment(base kafka.Offset, size int64, now kafka.WallMs) *segment {
@@ -60,9 +61,7 @@ func (l *Log) indexOf(s *segment) (*indexes, error) {
 	}
 	ix, err := l.readIndex(s)
 	if errors.Is(err, errIndex) || errors.Is(err, fs.ErrNotExist) {
-		if ix, err = l.scanIndex(s); err == nil && !s.active.Load() {
-			err = l.writeIndex(s, ix, false)
-		}
+		ix, err = l.scanIndex(s) // kept in memory; Close writes it
 	}
 	if err != nil {
 		return nil, err

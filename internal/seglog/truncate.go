@@ -8,16 +8,19 @@ import (
 	"slices"
 
 	"moldau/internal/kafka"
+	"moldau/internal/vfs"
 )
 
-// TruncateTo removes everything from offset on and returns the new end: offset,
-// or, if offset lies inside a batch, the base of that batch, which goes as a
-// whole. At or beyond the end it does nothing. The log start falls to the new
-// end if it was above.
+// TruncateTo removes everything from offset on and returns the new end: the end
+// of the last batch that lies below offset as a whole. So it is less than offset
+// if offset lies inside a batch or a gap: what the files cannot say would not
+// survive a restart. At or beyond the end it does nothing. The log start falls to
+// the new end if it was above.
 //
-// If the new end is below the recovery point, the owner must write a recovery
-// point checkpoint with it first: recovery takes damage below the checkpoint for
-// corruption. Owner only; the files of removed segments are deleted by the jobs.
+// If the new end (TruncationEnd tells it) is below the recovery point, the owner
+// must write a recovery point checkpoint with it first: recovery takes damage
+// below the checkpoint for corruption. The cut is durable on return. Owner only;
+// the files of removed segments are deleted by the jobs.
 func (l *Log) TruncateTo(offset kafka.Offset, now kafka.WallMs) (end kafka.Offset, jobs []RemovalJob, err error) {
 	if err := l.usable(); err != nil {
 		return 0, nil, err
@@ -53,29 +56,50 @@ func (l *Log) TruncateTo(offset kafka.Offset, now kafka.WallMs) (end kafka.Offse
 	return end, jobs, nil
 }
 
-// cutPosition finds the first batch that reaches to offset.
+// TruncationEnd tells where TruncateTo(offset) would make the log end.
+func (l *Log) TruncationEnd(offset kafka.Offset) (kafka.Offset, error) {
+	if offset >= l.EndOffset() {
+		return l.EndOffset(), nil
+	}
+	segs := l.list()
+	if offset < segs[0].base {
+		return offset, nil
+	}
+	s := segs[floorSegment(segs, offset)]
+	ix, err := l.indexOf(s)
+	if err != nil {
+		return 0, err
+	}
+	_, end, err := l.cutPosition(s, ix, offset)
+	return end, err
+}
+
+// cutPosition finds the first batch that reaches to offset, and the end of the
+// one before it.
 func (l *Log) cutPosition(s *segment, ix *indexes, offset kafka.Offset) (pos int64, end kafka.Offset, err error) {
 	size := s.size.Load()
 	if size == 0 {
-		return 0, offset, nil
+		return 0, s.base, nil
 	}
 	h, err := l.env.Files.acquire(s, l.Dir())
 	if err != nil {
 		return 0, 0, err
 	}
 	defer h.unpin()
-	w := newWalker(h.file, ix.floorOffset(int64(offset-s.base)), size, make([]byte, scanChunk))
+	end = s.base
+	w := newWalker(h.file, ix.floorOffset(int64(offset-1-s.base)), size, make([]byte, scanChunk))
 	for {
 		e, err := w.next()
 		if err == io.EOF {
-			return size, offset, nil
+			return size, end, nil
 		}
 		if err != nil {
 			return 0, 0, l.corrupt(s, w.pos, offset, err)
 		}
 		if e.last >= offset {
-			return e.pos, min(offset, e.base), nil
+			return e.pos, end, nil
 		}
+		end = e.next()
 	}
 }
 
@@ -115,7 +139,7 @@ func (l *Log) cut(s *segment, ix *indexes, pos int64, end kafka.Offset) error {
 		return err
 	}
 	defer h.unpin()
-	if err := h.file.Truncate(pos); err != nil {
+	if err := truncateFile(h.file, pos); err != nil {
 		return err
 	}
 	s.saved, s.synced = false, false
@@ -127,6 +151,16 @@ func (l *Log) cut(s *segment, ix *indexes, pos int64, end kafka.Offset) error {
 		s.firstTs = tsUnknown
 	}
 	return l.truncateTxnIndex(s.base, end)
+}
+
+// truncateFile cuts a segment, durably: the segment may be rolled right away, and
+// then lies below the recovery point, where recovery does not look for old
+// batches that a power loss brought back.
+func truncateFile(f vfs.File, size int64) error {
+	if err := f.Truncate(size); err != nil {
+		return err
+	}
+	return f.Datasync()
 }
 
 // truncated adjusts what hangs on the log after its end has fallen.

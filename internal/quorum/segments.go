@@ -1,0 +1,179 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+
+	"moldau/internal/batch"
+	"moldau/internal/kafka"
+	"moldau/internal/seglog"
+	"moldau/internal/vfs"
+)
+
+// maxOpenSegments bounds the descriptors that the metadata log keeps.
+const maxOpenSegments = 16
+
+// LogConfig are the settings of the metadata log's segments.
+type LogConfig struct {
+	SegmentBytes int64 // metadata.log.segment.bytes
+	SegmentMs    int64 // metadata.log.segment.ms
+}
+
+// segments makes a seglog the Log of a Store. It keeps no recovery point: the
+// whole log, which snapshots keep short, is checked at every start, as
+// Kafka's KafkaMetadataLog does.
+type segments struct {
+	log  *seglog.Log
+	wall func() kafka.WallMs
+	jobs []seglog.RemovalJob
+}
+
+// OpenSegments opens the segmented log in folder. wall is the wall clock for
+// rolling and for deleting files.
+func OpenSegments(fsys vfs.FS, folder string, cfg LogConfig, wall func() kafka.WallMs) (Log, error) {
+	c := seglog.DefaultConfig()
+	c.SegmentBytes, c.SegmentMs = cfg.SegmentBytes, cfg.SegmentMs
+	c.RetentionMs, c.RetentionBytes = -1, -1 // only what lies below a snapshot goes
+	l, _, err := seglog.Open(seglog.Options{
+		Env: seglog.NewEnv(seglog.NewFiles(fsys, maxOpenSegments)), Dir: folder, Config: c, Now: wall(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	s := &segments{log: l, wall: wall}
+	if err := s.closeGap(); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return s, nil
+}
+
+// closeGap cuts the log where one segment does not continue the other. Power
+// loss can take the unflushed end of a segment, at a batch boundary, and leave
+// the next segment's file. In other logs compaction makes gaps; here there are
+// none.
+func (s *segments) closeGap() error {
+	segs := s.log.Segments()
+	for i := 1; i < len(segs); i++ {
+		base := segs[i].BaseOffset
+		r, err := s.log.Read(base-1, base, 1, true)
+		if err != nil {
+			return err
+		}
+		whole := r.Len > 0 && r.SegmentBase == segs[i-1].BaseOffset
+		r.Release()
+		if whole {
+			continue
+		}
+		end, err := s.contiguous(segs[i-1].BaseOffset, base)
+		if err != nil {
+			return err
+		}
+		return s.TruncateTo(end)
+	}
+	return nil
+}
+
+// contiguous gives where the batches from one offset on cease to follow each other.
+func (s *segments) contiguous(from, to kafka.Offset) (kafka.Offset, error) {
+	for from < to {
+		buf, err := s.Read(from, readChunkBytes)
+		if err != nil {
+			return 0, err
+		}
+		list, err := parseBatches(buf)
+		if err != nil {
+			return 0, err
+		}
+		if len(list) == 0 {
+			return from, nil
+		}
+		for _, b := range list {
+			if b.Base != from {
+				return from, nil
+			}
+			from = b.Last + 1
+		}
+	}
+	return from, nil
+}
+
+func (s *segments) StartOffset() kafka.Offset { return s.log.StartOffset() }
+func (s *segments) EndOffset() kafka.Offset   { return s.log.EndOffset() }
+func (s *segments) SizeBytes() int64          { return s.log.SizeBytes() }
+
+func (s *segments) Epochs() []kafka.OffsetAndEpoch {
+	list := s.log.Epochs()
+	epochs := make([]kafka.OffsetAndEpoch, len(list))
+	for i, e := range list {
+		epochs[i] = kafka.OffsetAndEpoch{Offset: e.Start, Epoch: e.Epoch}
+	}
+	return epochs
+}
+
+func (s *segments) Append(b batch.Batch) error { return s.log.Append(s.wall(), b) }
+
+func (s *segments) Read(from kafka.Offset, maxBytes int) ([]byte, error) {
+	r, err := s.log.Read(from, s.log.EndOffset(), maxBytes, true)
+	if err != nil || r.Len == 0 {
+		return nil, err
+	}
+	defer r.Release()
+	buf := make([]byte, r.Len)
+	n, err := r.ReadAt(buf, 0)
+	if n == len(buf) {
+		err = nil
+	}
+	return buf, err
+}
+
+// PrepareFlush also deletes, away from the owner, files whose time has come.
+func (s *segments) PrepareFlush() FlushJob {
+	job := s.log.PrepareFlush()
+	var due []seglog.RemovalJob
+	keep := s.jobs[:0]
+	for _, j := range s.jobs {
+		if j.DueMs <= s.wall() {
+			due = append(due, j)
+		} else {
+			keep = append(keep, j)
+		}
+	}
+	s.jobs = keep
+	return FlushJob{
+		Run: func() error {
+			if err := job.Run(); err != nil {
+				return err
+			}
+			for _, j := range due {
+				if err := j.Run(); err != nil {
+					return fmt.Errorf("delete old segments: %w", err)
+				}
+			}
+			return nil
+		},
+		Done: func() error { return s.log.FlushDone(job) },
+	}
+}
+
+func (s *segments) TruncateTo(end kafka.Offset) error {
+	_, jobs, err := s.log.TruncateTo(end, s.wall())
+	s.jobs = append(s.jobs, jobs...)
+	return err
+}
+
+func (s *segments) TrimTo(start kafka.Offset) error {
+	if err := s.log.AdvanceStart(start); err != nil {
+		return err
+	}
+	jobs, err := s.log.Retain(s.wall(), start)
+	s.jobs = append(s.jobs, jobs...)
+	return err
+}
+
+func (s *segments) Reset(start kafka.OffsetAndEpoch) error {
+	jobs, err := s.log.TruncateFully(start.Offset, s.wall())
+	s.jobs = append(s.jobs, jobs...)
+	return err
+}
+
+func (s *segments) Close() error { return s.log.Close() }

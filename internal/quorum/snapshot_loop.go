@@ -1,0 +1,108 @@
+package quorum
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/raft"
+)
+
+// snapshots decides when a snapshot is due. Its counters restart only when a
+// snapshot has been made, whoever leads meanwhile (HC-036).
+type snapshots struct {
+	covered kafka.Offset // end of the newest snapshot
+	bytes   int64        // applied since
+	// oldest is when the oldest record that no snapshot covers was applied;
+	// Never if there is none.
+	oldest  kafka.Mono
+	running bool
+	cfg     SnapshotConfig
+}
+
+func (s *snapshots) begin(p metadata.Provenance) { s.covered, s.oldest = p.EndOffset, kafka.Never }
+
+func (s *snapshots) applied(_ metadata.Provenance, bytes int, now kafka.Now) {
+	s.bytes += int64(bytes)
+	s.oldest = min(s.oldest, now.Mono)
+}
+
+// deadline is when the time rule makes a snapshot due.
+func (s *snapshots) deadline() kafka.Mono {
+	if s.running || s.cfg.MaxIntervalMs <= 0 || s.oldest == kafka.Never {
+		return kafka.Never
+	}
+	return s.oldest.Add(time.Duration(s.cfg.MaxIntervalMs) * time.Millisecond)
+}
+
+func (s *snapshots) due(now kafka.Mono) bool {
+	return !s.running && s.oldest != kafka.Never &&
+		(s.cfg.MaxBytes > 0 && s.bytes >= s.cfg.MaxBytes || s.deadline() <= now)
+}
+
+type snapshotDone struct {
+	id  kafka.OffsetAndEpoch
+	err error
+}
+
+// maybeSnapshot starts a snapshot of the committed image if one is due and the
+// image is not inside a metadata transaction (HC-033). The image never changes,
+// so that it is written on another goroutine while the loop goes on.
+func (q *Quorum) maybeSnapshot() {
+	now := q.opts.Clock()
+	img := q.image.Load()
+	if q.failed != nil || !q.snap.due(now.Mono) || img.InTransaction() || img.Version() == 0 {
+		if !q.snap.running && q.snap.deadline() <= now.Mono {
+			q.snap.oldest = now.Mono // not possible now: try again an interval later
+		}
+		return
+	}
+	p := img.Provenance()
+	id := kafka.OffsetAndEpoch{Offset: p.EndOffset, Epoch: p.Epoch}
+	voters, kraft := q.core.VotersAt(id.Offset)
+	w, err := q.store.NewSnapshot(id, p.TimestampMs, now.Wall, kraft, voters)
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	if w == nil {
+		return
+	}
+	q.snap.running, q.snap.bytes, q.snap.oldest = true, 0, kafka.Never
+	q.workers.Add(1)
+	go func() {
+		defer q.workers.Done()
+		err := img.WriteSnapshot(w.Add)
+		if err == nil {
+			err = w.Freeze()
+		} else {
+			err = errors.Join(err, w.Abort())
+		}
+		select {
+		case q.inbox <- input{snapshot: &snapshotDone{id, err}}:
+		case <-q.done:
+		}
+	}()
+}
+
+// snapshotDone offers the new snapshot and trims what it made superfluous.
+func (q *Quorum) snapshotDone(d *snapshotDone) {
+	q.snap.running = false
+	if d.err != nil {
+		q.fail(fmt.Errorf("write snapshot %s: %w", snapshotName(d.id), d.err))
+		return
+	}
+	q.snap.covered = d.id.Offset
+	q.store.Snapshotted(d.id)
+	q.step(raft.SnapshotCreated{ID: d.id})
+	start, err := q.store.Trim(q.opts.Clock().Wall, q.opts.Snapshots.RetentionBytes, q.opts.Snapshots.RetentionMs)
+	if err != nil {
+		q.fail(err)
+		return
+	}
+	if start.Offset > 0 {
+		q.step(raft.LogStartMoved{Start: start})
+	}
+}

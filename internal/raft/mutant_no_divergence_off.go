@@ -1,0 +1,5 @@
+//go:build !mutant_no_divergence
+
+package raft
+
+const mutantNoDivergence = false

@@ -1,0 +1,5 @@
+//go:build !mutant_skip_fsync
+
+package raft
+
+const mutantSkipFsync = false

@@ -1,0 +1,5 @@
+//go:build !mutant_stale_completion
+
+package raft
+
+const mutantStaleCompletion = false

@@ -1,0 +1,5 @@
+//go:build !mutant_stale_grant
+
+package raft
+
+const mutantStaleGrant = false

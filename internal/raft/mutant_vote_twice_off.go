@@ -1,0 +1,5 @@
+//go:build !mutant_vote_twice
+
+package raft
+
+const mutantVoteTwice = false

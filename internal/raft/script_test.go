@@ -1,0 +1,347 @@
+package raft
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"moldau/internal/kafka"
+)
+
+// A script is a list of blocks: a command line, the line "----", and the
+// effects that the core answered, up to an empty line. Commands:
+//
+//	new id=1 voters=1,2,3 [kraft=1] [voterat=-1] [observer] [log=offset/epoch,… end=n]
+//	    [state=epoch,leader,voted] [start=offset/epoch] [fast]
+//	start | tick | wait MS | shutdown | resign E | lost N | state
+//	vote from=2 epoch=3 log=end/epoch [pre] [voter=id]
+//	begin leader=2 epoch=3 | end leader=2 epoch=3 succ=1,3
+//	fetch from=2 epoch=3 at=offset/epoch [hw=n] [wait=ms]
+//	voted from=2 epoch=3 [yes] [leader=n] [err=code] [id=n]
+//	fetched from=2 epoch=3 leader=2 [hw=n] [batches=0-3/1,…] [diverge=end/epoch] [err=code] [id=n]
+//	acked from=2 epoch=3 | failed to=2
+//	flushed seq=1 to=end/epoch | propose epoch=1 n=3 [base=o]
+//
+// With RAFT_UPDATE=1 in the environment the expected parts are rewritten.
+type script struct {
+	t     *testing.T
+	core  *Core
+	now   kafka.Now
+	token uint64
+	sent  map[kafka.NodeID]uint64
+}
+
+func runScript(t *testing.T, name string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{t: t, sent: map[kafka.NodeID]uint64{}}
+	var got strings.Builder
+	for i, block := range strings.Split(strings.TrimSpace(string(data)), "\n\n") {
+		if i > 0 {
+			got.WriteString("\n")
+		}
+		for line := range strings.Lines(block) {
+			line = strings.TrimSpace(line)
+			if line == "----" {
+				break
+			}
+			got.WriteString(line + "\n")
+			if strings.HasPrefix(line, "#") {
+				continue
+			}
+			out := s.run(line)
+			got.WriteString("----\n" + out)
+		}
+	}
+	if os.Getenv("RAFT_UPDATE") != "" {
+		if err := os.WriteFile(path, []byte(got.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if got.String() != string(data) {
+		t.Errorf("%s: the core answers otherwise; got:\n%s\nwant:\n%s", path, got.String(), data)
+	}
+}
+
+type args map[string]string
+
+func (a args) num(key string, def int64) int64 {
+	v, ok := a[key]
+	if !ok {
+		return def
+	}
+	n, err := strconv.ParseInt(v, 10, 64)
+	if err != nil {
+		panic(fmt.Sprintf("%s=%s", key, v))
+	}
+	return n
+}
+
+// pair reads "offset/epoch".
+func pair(v string) kafka.OffsetAndEpoch {
+	var o, e int64
+	if _, err := fmt.Sscanf(v, "%d/%d", &o, &e); err != nil {
+		panic(v)
+	}
+	return kafka.OffsetAndEpoch{Offset: kafka.Offset(o), Epoch: kafka.Epoch(e)}
+}
+
+func ids(v string) (l []ReplicaKey) {
+	for f := range strings.SplitSeq(v, ",") {
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			panic(v)
+		}
+		l = append(l, ReplicaKey{ID: kafka.NodeID(n)})
+	}
+	return l
+}
+
+func (s *script) run(line string) string {
+	f := strings.Fields(line)
+	a := args{}
+	for _, w := range f[1:] {
+		k, v, _ := strings.Cut(w, "=")
+		a[k] = v
+	}
+	switch f[0] {
+	case "new":
+		s.create(a)
+		return ""
+	case "state":
+		c := s.core
+		timer := "never"
+		if c.timer != kafka.Never {
+			timer = fmt.Sprintf("%d ms", c.timer/1e6)
+		}
+		return fmt.Sprintf("%s epoch=%d leader=%d voted=%s end=%d flushed=%d hw=%d voters=%s timer=%s\n",
+			c.role, c.election.Epoch, c.election.Leader, c.election.Voted, c.log.end, c.log.flushed, c.hw, c.voters(), timer)
+	case "wait":
+		n, _ := strconv.Atoi(f[1])
+		s.now.Mono = s.now.Mono.Add(time.Duration(n) * time.Millisecond)
+	case "tick":
+		if d := s.core.Deadline(); d == kafka.Never {
+			return "no deadline\n"
+		} else {
+			s.now.Mono = max(s.now.Mono, d)
+		}
+	}
+	s.now.Wall = kafka.WallMs(s.now.Mono / 1e6)
+	var out Effects
+	s.core.Step(s.now, s.event(f, a), &out)
+	for _, r := range out.Requests {
+		s.sent[r.To] = r.ID
+	}
+	return render(&out)
+}
+
+func (s *script) create(a args) {
+	var voters []Voter
+	for _, k := range ids(a["voters"]) {
+		v := Voter{Key: k, MaxKRaft: 1}
+		if a.num("kraft", 0) > 0 {
+			v.Key.Dir = kafka.DirectoryID{15: byte(100 + k.ID)}
+		}
+		voters = append(voters, v)
+	}
+	set, err := NewVoterSet(voters...)
+	if err != nil {
+		panic(err)
+	}
+	id := kafka.NodeID(a.num("id", 1))
+	at := kafka.Offset(a.num("voterat", -1))
+	disk := Restored{Control: []Control{{Offset: at, KRaft: int16(a.num("kraft", 0))}, {Offset: at, Voters: &set}}}
+	disk.End = kafka.Offset(a.num("end", 0))
+	if l, ok := a["log"]; ok {
+		for p := range strings.SplitSeq(l, ",") {
+			disk.Epochs = append(disk.Epochs, pair(p))
+		}
+	}
+	if st, ok := a["start"]; ok {
+		disk.Start, disk.Snapshot = pair(st), pair(st)
+	}
+	if st, ok := a["state"]; ok {
+		l := ids(st)
+		disk.Election = &ElectionState{Epoch: kafka.Epoch(l[0].ID), Leader: l[1].ID, Voted: l[2]}
+	}
+	_, fast := a["fast"]
+	s.core = New(Options{
+		Self: ReplicaKey{ID: id, Dir: kafka.DirectoryID{15: byte(100 + id)}}, MaxKRaft: 1, CanBecomeVoter: true,
+		ElectionTimeout: time.Second, ElectionBackoffMax: time.Second, FetchTimeout: 2 * time.Second,
+		RequestTimeout: 2 * time.Second, RetryBackoff: 20 * time.Millisecond,
+		FetchMaxWait: 500 * time.Millisecond, FetchMaxBytes: 1 << 20, FastFailover: fast, Seed: 1,
+	}, disk)
+	s.now, s.sent = kafka.Now{}, map[kafka.NodeID]uint64{}
+}
+
+func (s *script) event(f []string, a args) Event {
+	epoch := kafka.Epoch(a.num("epoch", 0))
+	from := kafka.NodeID(a.num("from", 0))
+	leader := kafka.NodeID(a.num("leader", -1))
+	lead := Leadership{Error: kafka.ErrorCode(a.num("err", 0)), LeaderID: leader, LeaderEpoch: epoch}
+	id := uint64(a.num("id", int64(s.sent[from])))
+	request := func(b Body) Event { s.token++; return Request{Token: s.token, Body: b} }
+	arg := func() int { n, _ := strconv.Atoi(f[1]); return n }
+	switch f[0] {
+	case "start":
+		return Start{}
+	case "tick", "wait":
+		return DeadlineReached{}
+	case "shutdown":
+		return Shutdown{}
+	case "resign":
+		return Resign{Epoch: kafka.Epoch(arg())}
+	case "lost":
+		return LeaderConnectionLost{Leader: kafka.NodeID(arg())}
+	case "vote":
+		_, pre := a["pre"]
+		at := pair(a["log"])
+		return request(&VoteRequest{Voter: ReplicaKey{ID: kafka.NodeID(a.num("voter", -1))}, Replica: ReplicaKey{ID: from},
+			ReplicaEpoch: epoch, LastEpoch: at.Epoch, LastOffset: at.Offset, PreVote: pre})
+	case "begin":
+		return request(&BeginQuorumEpochRequest{Voter: NoReplica, LeaderID: leader, LeaderEpoch: epoch})
+	case "end":
+		return request(&EndQuorumEpochRequest{LeaderID: leader, LeaderEpoch: epoch, Successors: ids(a["succ"])})
+	case "fetch":
+		at := pair(a["at"])
+		return request(&FetchRequest{Replica: ReplicaKey{ID: from}, CurrentLeaderEpoch: epoch, FetchOffset: at.Offset, LastFetchedEpoch: at.Epoch,
+			HighWatermark: kafka.Offset(a.num("hw", int64(HighWatermarkUnsupported))), MaxWait: time.Duration(a.num("wait", 0)) * time.Millisecond, MaxBytes: 100})
+	case "voted":
+		_, yes := a["yes"]
+		return Response{From: from, ID: id, Body: &VoteResponse{Leadership: lead, Granted: yes}}
+	case "acked":
+		return Response{From: from, ID: id, Body: &EndQuorumEpochResponse{Leadership: lead}}
+	case "failed":
+		to := kafka.NodeID(a.num("to", 0))
+		return RequestFailed{To: to, ID: s.sent[to]}
+	case "fetched":
+		return Response{From: from, ID: id, Body: s.fetched(a, lead)}
+	case "flushed":
+		at := pair(a["to"])
+		return Flushed{Flush{Seq: uint64(a.num("seq", 0)), Offset: at.Offset, Epoch: at.Epoch}}
+	case "propose":
+		base := kafka.Offset(a.num("base", int64(s.core.EndOffset())))
+		return Propose{Epoch: epoch, Batches: []Batch{{Base: base, Last: base + kafka.Offset(a.num("n", 1)) - 1, Epoch: epoch}}}
+	}
+	panic("unknown command " + f[0])
+}
+
+func (s *script) fetched(a args, lead Leadership) *FetchResponse {
+	r := &FetchResponse{Leadership: lead, HighWatermark: kafka.Offset(a.num("hw", -1)), Diverging: NoDivergence, SnapshotID: NoDivergence}
+	if d, ok := a["diverge"]; ok {
+		r.Diverging = pair(d)
+	}
+	if l, ok := a["batches"]; ok {
+		for p := range strings.SplitSeq(l, ",") {
+			var b Batch
+			if _, err := fmt.Sscanf(p, "%d-%d/%d", &b.Base, &b.Last, &b.Epoch); err != nil {
+				panic(p)
+			}
+			r.Batches = append(r.Batches, b)
+		}
+	}
+	return r
+}
+
+func render(e *Effects) string {
+	var b strings.Builder
+	p := func(format string, a ...any) { fmt.Fprintf(&b, format+"\n", a...) }
+	if s := e.Persist; s != nil {
+		p("persist epoch=%d leader=%d voted=%s v%d", s.Epoch, s.Leader, s.Voted, e.KRaft)
+	}
+	if e.Truncate != nil {
+		p("truncate to %d", *e.Truncate)
+	}
+	if l := e.LeaderChange; l != nil {
+		p("leader change at %d/%d voters=%v granting=%v", l.Base, l.Epoch, l.Voters, l.Granting)
+		if l.NewVoters != nil {
+			p("  kraft.version %d, voters %s", l.KRaft, l.NewVoters)
+		}
+	}
+	for _, x := range e.Append {
+		p("append %d-%d/%d", x.Base, x.Last, x.Epoch)
+	}
+	if f := e.Flush; f != nil {
+		p("flush #%d to %d/%d", f.Seq, f.Offset, f.Epoch)
+	}
+	for _, r := range e.Requests {
+		p("to %d #%d %s", r.To, r.ID, renderBody(r.Body))
+	}
+	for _, r := range e.Replies {
+		p("reply %d %s", r.Token, renderBody(r.Body))
+	}
+	if e.FetchSnapshot != nil {
+		p("fetch snapshot %v", *e.FetchSnapshot)
+	}
+	if l := e.Leader; l != nil {
+		p("publish leader=%d epoch=%d", l.Leader, l.Epoch)
+	}
+	if e.Resigned != nil {
+		p("resigned %d", *e.Resigned)
+	}
+	if e.HighWatermark != nil {
+		p("high watermark %d", *e.HighWatermark)
+	}
+	if e.Led != nil {
+		p("led %d", *e.Led)
+	}
+	if e.Rejected != nil {
+		p("rejected: %v", e.Rejected)
+	}
+	if e.Fatal != nil {
+		p("fatal: %v", e.Fatal)
+	}
+	return b.String()
+}
+
+func renderBody(b Body) string {
+	l := func(l Leadership) string {
+		s := fmt.Sprintf("leader=%d epoch=%d", l.LeaderID, l.LeaderEpoch)
+		if l.Error != 0 || l.TopError != 0 {
+			s += fmt.Sprintf(" %s", max(l.Error, l.TopError))
+		}
+		return s
+	}
+	switch m := b.(type) {
+	case *VoteRequest:
+		kind := "vote"
+		if m.PreVote {
+			kind = "pre-vote"
+		}
+		return fmt.Sprintf("%s epoch=%d log=%d/%d", kind, m.ReplicaEpoch, m.LastOffset, m.LastEpoch)
+	case *VoteResponse:
+		return fmt.Sprintf("granted=%t %s", m.Granted, l(m.Leadership))
+	case *BeginQuorumEpochRequest:
+		return fmt.Sprintf("begin epoch=%d", m.LeaderEpoch)
+	case *BeginQuorumEpochResponse:
+		return "begun " + l(m.Leadership)
+	case *EndQuorumEpochRequest:
+		return fmt.Sprintf("end epoch=%d successors=%v", m.LeaderEpoch, m.Successors)
+	case *EndQuorumEpochResponse:
+		return "ended " + l(m.Leadership)
+	case *FetchRequest:
+		return fmt.Sprintf("fetch epoch=%d at=%d/%d hw=%d", m.CurrentLeaderEpoch, m.FetchOffset, m.LastFetchedEpoch, m.HighWatermark)
+	case *FetchResponse:
+		s := "fetched " + l(m.Leadership) + fmt.Sprintf(" hw=%d", m.HighWatermark)
+		if m.Diverging != NoDivergence {
+			s += fmt.Sprintf(" diverging=%d/%d", m.Diverging.Offset, m.Diverging.Epoch)
+		}
+		if m.SnapshotID != NoDivergence {
+			s += fmt.Sprintf(" snapshot=%d/%d", m.SnapshotID.Offset, m.SnapshotID.Epoch)
+		}
+		if m.Read.MaxBytes > 0 {
+			s += fmt.Sprintf(" records from %d", m.Read.From)
+		}
+		return s
+	}
+	return fmt.Sprintf("%T", b)
+}

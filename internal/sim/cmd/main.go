@@ -1,0 +1,66 @@
+// Command cmd runs the simulator over a range of seeds and prints what
+// happened. It ends with status 1 at the first violation.
+//
+//	go run ./internal/sim/cmd -seeds 1000 -seed 1 -events 10000
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"runtime"
+	"sync"
+
+	"moldau/internal/sim"
+)
+
+func main() {
+	seed := flag.Uint64("seed", 1, "first seed")
+	seeds := flag.Uint64("seeds", 100, "how many seeds")
+	events := flag.Int("events", 10000, "events per seed while faults last")
+	nodes := flag.Int("nodes", 3, "voters")
+	twice := flag.Bool("twice", false, "run each seed twice and compare the traces")
+	flag.Parse()
+
+	results := make([]sim.Result, *seeds)
+	var wg sync.WaitGroup
+	next := make(chan uint64)
+	for range runtime.GOMAXPROCS(0) {
+		wg.Go(func() {
+			for i := range next {
+				cfg := sim.Config{Seed: *seed + i, Nodes: *nodes, Events: *events}
+				results[i] = sim.Run(cfg)
+				if *twice && results[i].Violation == nil && sim.Run(cfg).Hash != results[i].Hash {
+					results[i].Violation = fmt.Errorf("seed %d: two runs, two traces", cfg.Seed)
+				}
+			}
+		})
+	}
+	for i := range *seeds {
+		next <- i
+	}
+	close(next)
+	wg.Wait()
+	os.Exit(report(results))
+}
+
+func report(results []sim.Result) int {
+	var sum sim.Counts
+	var hash uint64
+	violations := 0
+	for _, r := range results {
+		sum.Add(r.Counts)
+		hash = hash*1099511628211 ^ r.Hash
+		if r.Violation != nil {
+			violations++
+			fmt.Println(r.Violation)
+		}
+	}
+	fmt.Println(sum)
+	if err := sum.Minimums(); err != nil && violations == 0 && len(results) >= 10 {
+		fmt.Println(err)
+		violations++
+	}
+	fmt.Printf("seeds %d events %d violations %d hash %016x\n", len(results), sum.Events, violations, hash)
+	return min(violations, 1)
+}
