@@ -111,3 +111,22 @@ func (l Layers) synonymValues(asked string, names []synonym, sensitive bool) []S
 	}
 	return nil
 }
+
+// DescribeGroup lists all settings of a group; stored finds its overrides.
+func DescribeGroup(stored Lookup) []Entry {
+	entries := make([]Entry, 0, len(groupKeys))
+	for i := range groupKeys {
+		k := &groupKeys[i]
+		e := Entry{Key: k, Name: k.Name, Source: SourceDefault}
+		if !k.Null {
+			e.Value = &k.Default
+			e.Synonyms = []SynonymValue{{k.Name, &k.Default, SourceDefault}}
+		}
+		if v, ok := stored.get(k.Name); ok {
+			e.Value, e.Source = &v, SourceGroup
+			e.Synonyms = append([]SynonymValue{{k.Name, &v, SourceGroup}}, e.Synonyms...)
+		}
+		entries = append(entries, e)
+	}
+	return entries
+}

@@ -61,7 +61,9 @@ func (l *Log) indexOf(s *segment) (*indexes, error) {
 	}
 	ix, err := l.readIndex(s)
 	if errors.Is(err, errIndex) || errors.Is(err, fs.ErrNotExist) {
-		ix, err = l.scanIndex(s) // kept in memory; Close writes it
+		if ix, err = l.scanIndex(s); err == nil && !s.active.Load() {
+			err = l.writeIndex(s, ix, false)
+		}
 	}
 	if err != nil {
 		return nil, err

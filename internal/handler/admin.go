@@ -1,0 +1,162 @@
+package handler
+
+// Requests that change the metadata: they go to the active controller, which
+// answers when what it decided, or what its answer rests on, is committed.
+
+import (
+	"fmt"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/kafka"
+)
+
+// forward decodes a request and has the controller answer it. refuse makes the
+// answer that carries code if the controller could not decide.
+func (h *Handler) forward(c *call, req kmsg.Request, refuse func(code kafka.ErrorCode) kmsg.Response) {
+	if !c.decode(req) {
+		return
+	}
+	later := *c
+	h.opts.Controller.Submit(req, func(resp kmsg.Response, err error) {
+		if err != nil {
+			h.opts.Log.Warn("request was not decided", "api", kmsg.NameForKey(later.Key), "error", err)
+			code := kafka.ErrNotController
+			resp = refuse(code)
+		}
+		// A slow client must not hold up the controller.
+		go later.reply(resp)
+	})
+}
+
+func (h *Handler) createTopics(c *call) {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+		resp := kmsg.NewPtrCreateTopicsResponse()
+		for _, q := range req.Topics {
+			t := kmsg.NewCreateTopicsResponseTopic()
+			t.Topic, t.ErrorCode = q.Topic, int16(code)
+			resp.Topics = append(resp.Topics, t)
+		}
+		return resp
+	})
+}
+
+func (h *Handler) deleteTopics(c *call) {
+	req := kmsg.NewPtrDeleteTopicsRequest()
+	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+		resp := kmsg.NewPtrDeleteTopicsResponse()
+		for i := range req.TopicNames {
+			t := kmsg.NewDeleteTopicsResponseTopic()
+			t.Topic, t.ErrorCode = &req.TopicNames[i], int16(code)
+			resp.Topics = append(resp.Topics, t)
+		}
+		for _, q := range req.Topics {
+			t := kmsg.NewDeleteTopicsResponseTopic()
+			t.Topic, t.TopicID, t.ErrorCode = q.Topic, q.TopicID, int16(code)
+			resp.Topics = append(resp.Topics, t)
+		}
+		return resp
+	})
+}
+
+func (h *Handler) createPartitions(c *call) {
+	req := kmsg.NewPtrCreatePartitionsRequest()
+	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+		resp := kmsg.NewPtrCreatePartitionsResponse()
+		for _, q := range req.Topics {
+			t := kmsg.NewCreatePartitionsResponseTopic()
+			t.Topic, t.ErrorCode = q.Topic, int16(code)
+			resp.Topics = append(resp.Topics, t)
+		}
+		return resp
+	})
+}
+
+func (h *Handler) alterConfigs(c *call) {
+	req := kmsg.NewPtrAlterConfigsRequest()
+	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+		resp := kmsg.NewPtrAlterConfigsResponse()
+		for _, q := range req.Resources {
+			r := kmsg.NewAlterConfigsResponseResource()
+			r.ResourceType, r.ResourceName, r.ErrorCode = q.ResourceType, q.ResourceName, int16(code)
+			resp.Resources = append(resp.Resources, r)
+		}
+		return resp
+	})
+}
+
+func (h *Handler) incrementalAlterConfigs(c *call) {
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+		resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
+		for _, q := range req.Resources {
+			r := kmsg.NewIncrementalAlterConfigsResponseResource()
+			r.ResourceType, r.ResourceName, r.ErrorCode = q.ResourceType, q.ResourceName, int16(code)
+			resp.Resources = append(resp.Resources, r)
+		}
+		return resp
+	})
+}
+
+func (h *Handler) updateFeatures(c *call) {
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+		resp := kmsg.NewPtrUpdateFeaturesResponse()
+		resp.ErrorCode = int16(code)
+		return resp
+	})
+}
+
+// describeQuorum is answered by every node from what it knows of the quorum.
+func (h *Handler) describeQuorum(c *call) {
+	req := kmsg.NewPtrDescribeQuorumRequest()
+	if !c.decode(req) {
+		return
+	}
+	q := h.opts.Controller.Quorum()
+	resp := kmsg.NewPtrDescribeQuorumResponse()
+	for _, topic := range req.Topics {
+		t := kmsg.NewDescribeQuorumResponseTopic()
+		t.Topic = topic.Topic
+		for _, p := range topic.Partitions {
+			t.Partitions = append(t.Partitions, quorumPartition(topic.Topic, p.Partition, &q))
+		}
+		resp.Topics = append(resp.Topics, t)
+	}
+	for _, n := range q.Nodes {
+		node := kmsg.NewDescribeQuorumResponseNode()
+		node.NodeID = int32(n.ID)
+		for _, e := range n.Endpoints {
+			l := kmsg.NewDescribeQuorumResponseNodeListener()
+			l.Name, l.Host, l.Port = e.Name, e.Host, e.Port
+			node.Listeners = append(node.Listeners, l)
+		}
+		resp.Nodes = append(resp.Nodes, node)
+	}
+	c.reply(resp)
+}
+
+func quorumPartition(topic string, n int32, q *Quorum) kmsg.DescribeQuorumResponseTopicPartition {
+	p := kmsg.NewDescribeQuorumResponseTopicPartition()
+	p.Partition, p.LeaderID, p.LeaderEpoch, p.HighWatermark = n, -1, -1, -1
+	if topic != kafka.ClusterMetadataTopic || n != 0 {
+		p.ErrorCode = int16(kafka.ErrUnknownTopicOrPartition)
+		p.ErrorMessage = text(fmt.Sprintf("%s-%d is not the metadata log", topic, n))
+		return p
+	}
+	p.LeaderID, p.LeaderEpoch, p.HighWatermark = int32(q.Leader), int32(q.Epoch), int64(q.HighWatermark)
+	p.CurrentVoters, p.Observers = quorumReplicas(q.Voters), quorumReplicas(q.Observers)
+	return p
+}
+
+func quorumReplicas(list []QuorumReplica) []kmsg.DescribeQuorumResponseTopicPartitionReplicaState {
+	out := []kmsg.DescribeQuorumResponseTopicPartitionReplicaState{}
+	for _, r := range list {
+		s := kmsg.NewDescribeQuorumResponseTopicPartitionReplicaState()
+		s.ReplicaID, s.ReplicaDirectoryID, s.LogEndOffset = int32(r.ID), r.Directory, int64(r.EndOffset)
+		s.LastFetchTimestamp, s.LastCaughtUpTimestamp = int64(r.LastFetch), int64(r.CaughtUp)
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,135 @@
+package handler
+
+// DescribeTopicPartitions (KIP-966): topics in order of name, in pages.
+
+import (
+	"errors"
+	"sort"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/controller"
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+)
+
+var errNegativeCursor = errors.New("DescribeTopicPartitions: the cursor's partition is negative")
+
+func (h *Handler) describeTopicPartitions(c *call) {
+	req := kmsg.NewPtrDescribeTopicPartitionsRequest()
+	if !c.decode(req) {
+		return
+	}
+	p := topicPager{
+		topicLister: topicLister{img: h.opts.Image(), listener: c.Peer.Listener},
+		room:        min(int(req.ResponsePartitionLimit), h.opts.PartitionsPerDescribe),
+		resp:        kmsg.NewPtrDescribeTopicPartitionsResponse(),
+	}
+	if req.Cursor != nil {
+		if req.Cursor.Partition < 0 {
+			c.Drop(errNegativeCursor)
+			return
+		}
+		p.fromTopic, p.fromPartition = req.Cursor.Topic, kafka.PartitionID(req.Cursor.Partition)
+	}
+	if p.room < 1 {
+		p.room = 1
+	}
+	if len(req.Topics) == 0 {
+		p.img.EachTopicFrom(p.fromTopic, func(t metadata.Topic) bool { return p.topic(t) })
+	} else {
+		p.named(req.Topics)
+	}
+	c.reply(p.resp)
+}
+
+type topicPager struct {
+	topicLister
+	fromTopic     string
+	fromPartition kafka.PartitionID
+	room          int // partitions that still fit
+	resp          *kmsg.DescribeTopicPartitionsResponse
+}
+
+func (p *topicPager) named(topics []kmsg.DescribeTopicPartitionsRequestTopic) {
+	names := make([]string, 0, len(topics))
+	for _, t := range topics {
+		if t.Topic >= p.fromTopic {
+			names = append(names, t.Topic)
+		}
+	}
+	sort.Strings(names)
+	for i, name := range names {
+		if i > 0 && names[i-1] == name {
+			continue
+		}
+		t := p.img.TopicByName(name)
+		if !t.Exists() {
+			p.missing(name)
+			continue
+		}
+		if !p.topic(t) {
+			return
+		}
+	}
+}
+
+func (p *topicPager) missing(name string) {
+	r := kmsg.NewDescribeTopicPartitionsResponseTopic()
+	r.Topic, r.ErrorCode = &name, int16(kafka.ErrUnknownTopicOrPartition)
+	if controller.CheckTopicName(name) != "" {
+		r.ErrorCode = int16(kafka.ErrInvalidTopicException)
+	}
+	r.Partitions = []kmsg.DescribeTopicPartitionsResponseTopicPartition{}
+	r.AuthorizedOperations = noOperations
+	p.resp.Topics = append(p.resp.Topics, r)
+}
+
+// topic adds what fits of a topic; it reports false when the page is full, and
+// sets the cursor for the next.
+func (p *topicPager) topic(t metadata.Topic) bool {
+	name := t.Name()
+	first := kafka.PartitionID(0)
+	if name == p.fromTopic {
+		first = p.fromPartition
+	}
+	if p.room == 0 {
+		p.resp.NextCursor = cursor(name, first)
+		return false
+	}
+	r := kmsg.NewDescribeTopicPartitionsResponseTopic()
+	r.Topic, r.TopicID, r.IsInternal = &name, t.ID(), kafka.IsInternalTopic(name)
+	r.AuthorizedOperations = topicOperations
+	r.Partitions = []kmsg.DescribeTopicPartitionsResponseTopicPartition{}
+	more := true
+	t.Each(func(mp metadata.Partition) bool {
+		if mp.ID < first {
+			return true
+		}
+		if p.room == 0 {
+			p.resp.NextCursor = cursor(name, mp.ID)
+			more = false
+			return false
+		}
+		p.room--
+		r.Partitions = append(r.Partitions, p.partition(&mp))
+		return true
+	})
+	p.resp.Topics = append(p.resp.Topics, r)
+	return more
+}
+
+func (p *topicPager) partition(mp *metadata.Partition) kmsg.DescribeTopicPartitionsResponseTopicPartition {
+	m := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
+	code, leader := p.leader(mp)
+	m.ErrorCode, m.Partition, m.LeaderID, m.LeaderEpoch = int16(code), int32(mp.ID), int32(leader), int32(mp.LeaderEpoch)
+	m.Replicas, m.ISR, m.OfflineReplicas = nodes(mp.Replicas), nodes(mp.ISR), p.offline(mp)
+	m.EligibleLeaderReplicas, m.LastKnownELR = nodes(mp.ELR), nodes(mp.LastKnownELR)
+	return m
+}
+
+func cursor(topic string, n kafka.PartitionID) *kmsg.DescribeTopicPartitionsResponseNextCursor {
+	c := kmsg.NewDescribeTopicPartitionsResponseNextCursor()
+	c.Topic, c.Partition = topic, int32(n)
+	return &c
+}

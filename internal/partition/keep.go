@@ -1,0 +1,330 @@
+package partition
+
+import (
+	"errors"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"moldau/internal/kafka"
+	"moldau/internal/seglog"
+	"moldau/internal/seglog/logdir"
+)
+
+// removals are files and folders to be deleted later.
+type removals struct {
+	mu      sync.Mutex
+	folders []removal
+	jobs    []seglog.RemovalJob
+}
+
+type removal struct {
+	path string
+	due  kafka.WallMs
+}
+
+func (r *removals) add(path string, due kafka.WallMs) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.folders = append(r.folders, removal{path, due})
+}
+
+func (r *removals) addJobs(jobs []seglog.RemovalJob) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.jobs = append(r.jobs, jobs...)
+}
+
+// due takes what may be deleted now.
+func (r *removals) due(now kafka.WallMs) (folders []string, jobs []seglog.RemovalJob) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	keep := r.folders[:0]
+	for _, f := range r.folders {
+		if f.due <= now {
+			folders = append(folders, f.path)
+		} else {
+			keep = append(keep, f)
+		}
+	}
+	r.folders = keep
+	later := r.jobs[:0]
+	for _, j := range r.jobs {
+		if j.DueMs <= now {
+			jobs = append(jobs, j)
+		} else {
+			later = append(later, j)
+		}
+	}
+	r.jobs = later
+	return folders, jobs
+}
+
+// chore is something that the keeper does from time to time.
+type chore struct {
+	every time.Duration
+	next  kafka.Mono
+	do    func(now kafka.Now)
+}
+
+// keeperTick is how often the keeper looks for what is due besides its chores.
+const keeperTick = time.Second
+
+// keep does the work behind: retention, checkpoints, deletion, expiry.
+func (s *Store) keep() {
+	defer s.work.Done()
+	start := s.opts.Now().Mono
+	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
+	chores := []*chore{
+		{every: ms(s.opts.RetentionCheckMs), next: start.Add(ms(s.opts.InitialTaskDelayMs)), do: s.retainAll},
+		{every: ms(s.opts.HighCheckpointMs), do: func(kafka.Now) { s.checkpointHigh() }},
+		{every: ms(s.opts.FlushCheckpointMs), do: func(kafka.Now) { s.checkpointRecovery() }},
+		{every: ms(s.opts.StartCheckpointMs), do: func(kafka.Now) { s.checkpointStart() }},
+		{every: 10 * time.Minute, do: s.expireProducers},
+		{every: keeperTick, do: s.removeDue},
+		{every: keeperTick, do: s.flushDue},
+	}
+	for _, c := range chores[1:] {
+		c.next = start.Add(c.every)
+	}
+	timer := time.NewTimer(keeperTick)
+	defer timer.Stop()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case <-timer.C:
+		}
+		now := s.opts.Now()
+		first := kafka.Never
+		for _, c := range chores {
+			if c.next <= now.Mono {
+				c.do(now)
+				c.next = now.Mono.Add(c.every)
+			}
+			first = min(first, c.next)
+		}
+		timer.Reset(max(first.Sub(s.opts.Now().Mono), time.Millisecond))
+	}
+}
+
+// retainAll deletes what retention gives up.
+func (s *Store) retainAll(now kafka.Now) {
+	s.each(func(p *Partition) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		log := p.log.Load()
+		if p.closed || log == nil || p.dir.failed.Load() {
+			return
+		}
+		before := log.StartOffset()
+		jobs, err := log.Retain(now.Wall, p.state.HighWatermark())
+		s.removals.addJobs(jobs)
+		if err != nil {
+			s.opts.Log.Error("retention failed", "partition", p.tp, "error", err)
+			if log.Offline() != nil {
+				p.dir.fail(err)
+			}
+		}
+		if log.StartOffset() != before {
+			p.base = log.ActiveBase()
+			p.state.LogStart(log.StartOffset())
+			p.publish(log)
+			p.dir.startMoved.Store(true)
+		}
+	})
+}
+
+func (s *Store) expireProducers(now kafka.Now) {
+	s.each(func(p *Partition) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if log := p.log.Load(); log != nil && !p.closed {
+			log.Producers().Expire(now.Wall, s.env.ProducerExpirationMs.Load())
+		}
+	})
+}
+
+func (s *Store) removeDue(now kafka.Now) {
+	folders, jobs := s.removals.due(now.Wall)
+	for _, f := range folders {
+		if err := s.opts.FS.RemoveAll(f); err != nil {
+			s.opts.Log.Error("cannot remove a deleted partition", "folder", f, "error", err)
+		}
+	}
+	for _, j := range jobs {
+		if err := j.Run(); err != nil {
+			s.opts.Log.Error("cannot remove deleted segments", "error", err)
+		}
+	}
+}
+
+// flushDue flushes the partitions whose flush.ms has passed.
+func (s *Store) flushDue(now kafka.Now) {
+	s.each(func(p *Partition) {
+		wait := p.Settings().FlushMs
+		if wait == 1<<63-1 {
+			return
+		}
+		p.mu.Lock()
+		log, since := p.log.Load(), p.lastFlushMs
+		p.mu.Unlock()
+		if log != nil && since != 0 && int64(now.Wall-since) >= wait {
+			_ = p.flushTo(log.EndOffset()) // a failure has taken the directory offline
+		}
+	})
+}
+
+// flushSoon asks for the segments that have been rolled to be made durable.
+func (s *Store) flushSoon(p *Partition) {
+	select {
+	case s.flushes <- p:
+	default:
+	}
+}
+
+// flusher makes rolled segments durable, so that recovery after a crash need
+// only look at the newest one.
+func (s *Store) flusher() {
+	defer s.work.Done()
+	for {
+		select {
+		case <-s.stop:
+			return
+		case p := <-s.flushes:
+			p.mu.Lock()
+			base := p.base
+			p.mu.Unlock()
+			_ = p.flushTo(base)
+		}
+	}
+}
+
+// writeCheckpoint writes one offset file of each directory for which changed
+// says so.
+func (s *Store) writeCheckpoint(name string, changed func(*directory) *atomic.Bool, offset func(*Partition, *seglog.Log) (kafka.Offset, bool)) error {
+	lists := map[*directory]logdir.Checkpoint{}
+	for _, d := range s.dirs {
+		if !d.failed.Load() && changed(d).Swap(false) {
+			lists[d] = logdir.Checkpoint{}
+		}
+	}
+	if len(lists) == 0 {
+		return nil
+	}
+	s.each(func(p *Partition) {
+		list, ok := lists[p.dir]
+		if !ok {
+			return
+		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if log := p.log.Load(); log != nil {
+			if o, ok := offset(p, log); ok {
+				lists[p.dir] = append(list, logdir.CheckpointEntry{TopicPartition: p.tp, Offset: o})
+			}
+		}
+	})
+	var errs []error
+	for d, list := range lists {
+		sort.Slice(list, func(i, j int) bool {
+			a, b := list[i].TopicPartition, list[j].TopicPartition
+			return a.Topic < b.Topic || a.Topic == b.Topic && a.Partition < b.Partition
+		})
+		if err := logdir.WriteCheckpoint(s.opts.FS, d.Path, name, list); err != nil {
+			changed(d).Store(true)
+			s.opts.Log.Error("cannot write a checkpoint", "dir", d.Path, "file", name, "error", err)
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func (s *Store) checkpointHigh() error {
+	return s.writeCheckpoint(highFile, func(d *directory) *atomic.Bool { return &d.appended },
+		func(p *Partition, _ *seglog.Log) (kafka.Offset, bool) { return p.state.HighWatermark(), true })
+}
+
+func (s *Store) checkpointRecovery() error {
+	return s.writeCheckpoint(recoveryFile, func(d *directory) *atomic.Bool { return &d.recoveryMoved },
+		func(_ *Partition, log *seglog.Log) (kafka.Offset, bool) { return log.RecoveryPoint(), true })
+}
+
+func (s *Store) checkpointStart() error {
+	return s.writeCheckpoint(startFile, func(d *directory) *atomic.Bool { return &d.startMoved },
+		func(_ *Partition, log *seglog.Log) (kafka.Offset, bool) {
+			// As in Kafka, only starts that the segments do not tell.
+			return log.StartOffset(), log.StartOffset() > log.Segments()[0].BaseOffset
+		})
+}
+
+// Close stops the background work and closes every log; then, if all went
+// well, each directory gets its checkpoints and the marker of a clean stop.
+// Nobody may use the partitions any more.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	s.mu.Unlock()
+	close(s.stop)
+	s.work.Wait()
+	s.Deadlines.Close()
+	dirty := s.closeLogs()
+	var errs []error
+	for _, d := range s.dirs {
+		d.appended.Store(true)
+		d.recoveryMoved.Store(true)
+		d.startMoved.Store(true)
+	}
+	errs = append(errs, s.checkpointHigh(), s.checkpointRecovery(), s.checkpointStart())
+	for _, d := range s.dirs {
+		if d.failed.Load() || dirty[d] || errors.Join(errs...) != nil {
+			continue
+		}
+		errs = append(errs, logdir.WriteCleanShutdown(s.opts.FS, d.Path, kafka.BrokerEpoch(s.epoch.Load())))
+	}
+	return errors.Join(errs...)
+}
+
+// closeLogs closes the logs side by side and tells which directories are not
+// in order.
+func (s *Store) closeLogs() map[*directory]bool {
+	work := make(chan *Partition)
+	dirty := map[*directory]bool{}
+	var mu sync.Mutex
+	var wg sync.WaitGroup
+	for range max(s.opts.LoadWorkers, 1) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for p := range work {
+				if err := p.close(); err != nil {
+					s.opts.Log.Error("cannot close a log", "partition", p.tp, "error", err)
+					mu.Lock()
+					dirty[p.dir] = true
+					mu.Unlock()
+				}
+			}
+		}()
+	}
+	s.each(func(p *Partition) { work <- p })
+	close(work)
+	wg.Wait()
+	return dirty
+}
+
+func (p *Partition) close() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closed = true
+	p.view.Store(&view{leader: kafka.NoNode, epoch: kafka.NoEpoch})
+	log := p.log.Load()
+	if log == nil || p.dir.failed.Load() {
+		return nil
+	}
+	return log.Close()
+}

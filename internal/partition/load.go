@@ -1,0 +1,190 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/seglog"
+	"moldau/internal/seglog/logdir"
+)
+
+// found is a log folder that belongs to a partition of the metadata.
+type found struct {
+	dir    *directory
+	folder logdir.Folder
+	id     kafka.TopicID
+	hw     kafka.Offset
+	opts   seglog.Options
+}
+
+// Load opens the logs that are in the directories and makes those that are
+// missing, for the metadata img; then the background work starts. Logs that
+// the metadata does not place here are renamed to -stray and kept (KAFKA-16234
+// and later). It is called once, before the first Apply.
+func (s *Store) Load(img *metadata.Image) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.opts.Now().Wall
+	var todo []found
+	for _, d := range s.dirs {
+		list, err := s.scan(d, img, now)
+		if err != nil {
+			return err
+		}
+		todo = append(todo, list...)
+	}
+	s.openAll(todo, img)
+	img.EachTopic(func(t metadata.Topic) bool {
+		s.complete(t, img, now)
+		return true
+	})
+	s.work.Add(2)
+	go s.keep()
+	go s.flusher()
+	return nil
+}
+
+// scan looks through one directory.
+func (s *Store) scan(d *directory, img *metadata.Image, now kafka.WallMs) ([]found, error) {
+	folders, err := logdir.List(s.opts.FS, d.Path)
+	if err != nil {
+		return nil, fmt.Errorf("log directory %s: %w", d.Path, err)
+	}
+	marks := d.readCheckpoints(s.opts.FS)
+	var out []found
+	for _, f := range folders {
+		path := d.Path + "/" + f.Name
+		switch f.Kind {
+		case logdir.Foreign:
+			return nil, fmt.Errorf("log directory %s has a folder that is no partition's: %s; move it elsewhere", d.Path, f.Name)
+		case logdir.Deleted:
+			s.removals.add(path, now+kafka.WallMs(s.opts.DeletedFolderWaitMs))
+		case logdir.Log:
+			id, ok, err := logdir.ReadPartitionMetadata(s.opts.FS, path)
+			if err != nil {
+				s.opts.Log.Warn("topic id of a log is not readable", "error", err)
+			}
+			if !ok || !s.placed(img, id, f.Partition) || s.Partition(id, f.Partition) != nil {
+				s.stray(d, f, id)
+				continue
+			}
+			out = append(out, found{dir: d, folder: f, id: id, hw: marks.high[f.TopicPartition], opts: seglog.Options{
+				Env: s.env, Dir: path, Clean: d.Clean, Now: now,
+				StartOffset: marks.start[f.TopicPartition], RecoveryPoint: marks.recovery[f.TopicPartition],
+			}})
+		}
+	}
+	return out, nil
+}
+
+func (s *Store) placed(img *metadata.Image, id kafka.TopicID, n kafka.PartitionID) bool {
+	p, ok := img.TopicByID(id).Partition(n)
+	return ok && slices.Contains(p.Replicas, s.opts.Self)
+}
+
+func (s *Store) stray(d *directory, f logdir.Folder, id kafka.TopicID) {
+	to := logdir.StrayName(f.TopicPartition, fmt.Sprintf("%016x%016x", s.opts.Random(), s.opts.Random()))
+	s.opts.Log.Warn("log does not belong to this broker's metadata and is put aside; delete the folder if nobody misses it",
+		"dir", d.Path, "folder", f.Name, "topic id", id, "renamed to", to)
+	if err := s.opts.FS.Rename(d.Path+"/"+f.Name, d.Path+"/"+to); err != nil {
+		s.opts.Log.Error("cannot put a log aside", "error", err)
+	}
+}
+
+// openAll opens logs side by side; damage takes single partitions offline.
+func (s *Store) openAll(todo []found, img *metadata.Image) {
+	byTopic := map[kafka.TopicID]*Settings{}
+	for i := range todo {
+		settings, ok := byTopic[todo[i].id]
+		if !ok {
+			settings = s.settings(img, todo[i].folder.Topic)
+			byTopic[todo[i].id] = settings
+		}
+		todo[i].opts.Config = settings.Log
+	}
+	parts := make([]*Partition, len(todo))
+	var next atomic.Int64
+	var wg sync.WaitGroup
+	for range max(s.opts.LoadWorkers, 1) {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			for i := next.Add(1) - 1; i < int64(len(todo)); i = next.Add(1) - 1 {
+				parts[i] = s.open(&todo[i], byTopic[todo[i].id])
+			}
+		}()
+	}
+	wg.Wait()
+	s.addAll(todo, parts)
+}
+
+// addAll makes many partitions findable, without copying a topic's list for
+// each of them.
+func (s *Store) addAll(todo []found, parts []*Partition) {
+	lists := map[kafka.TopicID][]*Partition{}
+	for i, p := range parts {
+		list := lists[todo[i].id]
+		if n := int(p.tp.Partition) + 1; n > len(list) {
+			list = append(list, make([]*Partition, n-len(list))...)
+		}
+		list[p.tp.Partition] = p
+		lists[todo[i].id] = list
+		p.dir.count.Add(1)
+	}
+	for id, list := range lists {
+		t := newTopic("")
+		for _, p := range list {
+			if p != nil {
+				t.name = p.tp.Topic
+			}
+		}
+		t.parts.Store(&list)
+		s.topics.Store(id, t)
+	}
+}
+
+func (s *Store) open(f *found, settings *Settings) *Partition {
+	p := s.newPartition(f.id, f.folder.TopicPartition, f.dir, settings)
+	p.idDurable = true
+	log, report, err := seglog.Open(f.opts)
+	for _, cut := range report.Cuts {
+		s.opts.Log.Warn("torn tail of a log was cut off", "file", cut.File, "position", cut.Position, "bytes", cut.Bytes, "reason", cut.Reason)
+	}
+	if err != nil {
+		var corrupt *seglog.CorruptError
+		if errors.As(err, &corrupt) {
+			p.breakDown(err)
+		} else {
+			p.broken = err
+			f.dir.fail(err)
+		}
+		return p
+	}
+	p.adopt(log, f.hw)
+	return p
+}
+
+// complete makes the replicas of a topic that have no folder yet, and tells
+// all of them who leads.
+func (s *Store) complete(t metadata.Topic, img *metadata.Image, now kafka.WallMs) {
+	var settings *Settings
+	t.Each(func(mp metadata.Partition) bool {
+		if !slices.Contains(mp.Replicas, s.opts.Self) {
+			return true
+		}
+		p := s.Partition(t.ID(), mp.ID)
+		if p == nil {
+			if settings == nil {
+				settings = s.settings(img, t.Name())
+			}
+			p = s.create(t.ID(), kafka.TopicPartition{Topic: t.Name(), Partition: mp.ID}, s.place(mp), settings, now)
+		}
+		p.assign(assignment(mp), now)
+		return true
+	})
+}

@@ -1,0 +1,272 @@
+package partition
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"moldau/internal/batch"
+	"moldau/internal/kafka"
+	"moldau/internal/producerstate"
+	"moldau/internal/replica"
+	"moldau/internal/seglog"
+)
+
+// Partition is one replica on this broker.
+type Partition struct {
+	store *Store
+	tp    kafka.TopicPartition
+	topic kafka.TopicID
+	dir   *directory
+
+	settings atomic.Pointer[Settings]
+	view     atomic.Pointer[view]
+	hw       atomic.Int64 // high watermark
+	lso      atomic.Int64 // last stable offset
+	log      atomic.Pointer[seglog.Log]
+	watch    watchers
+
+	flushing sync.Mutex // held while an fsync runs
+
+	mu          sync.Mutex
+	state       replica.State
+	closed      bool         // deleted, or the store has stopped
+	broken      error        // why the partition is offline by itself
+	idDurable   bool         // partition.metadata is on disk
+	lastFlushMs kafka.WallMs // when flush.ms began to count; 0: nothing unflushed
+	base        kafka.Offset // of the active segment, to see it roll
+}
+
+// view is what readers must know of the replica's state.
+type view struct {
+	role   replica.Role
+	leader kafka.NodeID
+	epoch  kafka.Epoch
+}
+
+// Name is the topic's name with the partition's number.
+func (p *Partition) Name() kafka.TopicPartition { return p.tp }
+
+// Settings are the settings in force.
+func (p *Partition) Settings() *Settings { return p.settings.Load() }
+
+// Leader is who leads, as far as this replica knows.
+func (p *Partition) Leader() (kafka.NodeID, kafka.Epoch) {
+	v := p.view.Load()
+	return v.leader, v.epoch
+}
+
+// HighWatermark is the offset below which records are committed.
+func (p *Partition) HighWatermark() kafka.Offset { return kafka.Offset(p.hw.Load()) }
+
+// Appended is the answer of Append.
+type Appended struct {
+	Code kafka.ErrorCode
+	// Message explains a Code to the client; it may be empty.
+	Message string
+	// BaseOffset is the first offset of the batch, or of its first copy if it
+	// was sent before; AppendTimeMs likewise, NoTimestamp for CreateTime.
+	BaseOffset   kafka.Offset
+	AppendTimeMs kafka.WallMs
+	LogStart     kafka.Offset
+	// Leader and Epoch are who leads now, when Code is NOT_LEADER_OR_FOLLOWER.
+	Leader kafka.NodeID
+	Epoch  kafka.Epoch
+}
+
+func failed(code kafka.ErrorCode, message string) Appended {
+	return Appended{Code: code, Message: message, BaseOffset: kafka.NoOffset, AppendTimeMs: kafka.NoTimestamp, LogStart: kafka.NoOffset, Leader: kafka.NoNode}
+}
+
+// Append writes a batch that a client produced and that was checked against the
+// Settings' Rules. b's base offset and leader epoch are set in place. With
+// acksAll the in-sync set must be large enough. When it returns without a Code
+// the batch is in the log as durably as the topic's flush settings ask.
+func (p *Partition) Append(b batch.Batch, acksAll bool, now kafka.WallMs) Appended {
+	settings := p.Settings()
+	if int64(len(b)) > settings.SegmentBytes {
+		return failed(kafka.ErrRecordListTooLarge, fmt.Sprintf("Message batch size is %d bytes, which exceeds the maximum configured segment size of %d.", len(b), settings.SegmentBytes))
+	}
+	p.mu.Lock()
+	a, end, rose := p.append(b, settings, acksAll, now)
+	unflushed := end - p.recoveryPoint()
+	p.mu.Unlock()
+	if rose {
+		p.watch.wake()
+	}
+	if a.Code == 0 && int64(unflushed) >= settings.FlushMessages {
+		if err := p.flushTo(end); err != nil {
+			return failed(kafka.ErrKafkaStorageError, "")
+		}
+	}
+	return a
+}
+
+func (p *Partition) append(b batch.Batch, settings *Settings, acksAll bool, now kafka.WallMs) (a Appended, end kafka.Offset, rose bool) {
+	log, code := p.writable()
+	if code != 0 {
+		a = failed(code, "")
+		a.Leader, a.Epoch = p.Leader()
+		return a, 0, false
+	}
+	if acksAll && !p.state.EnoughInSync(settings.MinInSync) {
+		return failed(kafka.ErrNotEnoughReplicas, fmt.Sprintf("The size of the current ISR is insufficient to satisfy the min.isr requirement of %d for partition %s", settings.MinInSync, p.tp)), 0, false
+	}
+	end = log.EndOffset()
+	a = Appended{BaseOffset: end, AppendTimeMs: kafka.NoTimestamp, LogStart: log.StartOffset(), Leader: kafka.NoNode}
+	if settings.Rules.LogAppendTime {
+		a.AppendTimeMs = b.MaxTimestamp()
+	}
+	b.SetBaseOffset(end)
+	b.SetLeaderEpoch(p.state.Assignment().LeaderEpoch)
+	if b.ProducerID() != kafka.NoProducerID {
+		v := log.Producers().Check(headerOf(b), producerstate.Context{Origin: producerstate.Client, LogHeldRecords: end > 0})
+		switch v.Kind {
+		case producerstate.Reject:
+			return failed(v.Code, v.Reason), 0, false
+		case producerstate.Duplicate:
+			a.BaseOffset = v.BaseOffset
+			if settings.Rules.LogAppendTime {
+				a.AppendTimeMs = v.Timestamp
+			}
+			return a, v.LastOffset + 1, false
+		}
+	}
+	if err := log.Append(now, b); err != nil {
+		return failed(p.appendFailed(err), ""), 0, false
+	}
+	end = log.EndOffset()
+	if p.lastFlushMs == 0 {
+		p.lastFlushMs = now
+	}
+	rose = p.state.Appended(end)
+	if rose {
+		p.publish(log)
+	}
+	p.dir.appended.Store(true)
+	if base := log.ActiveBase(); base != p.base {
+		p.base = base
+		p.store.flushSoon(p)
+	}
+	return a, end, rose
+}
+
+func headerOf(b batch.Batch) producerstate.Header {
+	return producerstate.Header{
+		ProducerID: b.ProducerID(), ProducerEpoch: b.ProducerEpoch(),
+		BaseSequence: b.BaseSequence(), LastSequence: b.LastSequence(),
+		BaseOffset: b.BaseOffset(), LastOffset: b.LastOffset(),
+		MaxTimestamp: b.MaxTimestamp(), Transactional: b.Transactional(),
+	}
+}
+
+// writable gives the log if this broker leads and it is in order. Called with
+// mu held.
+func (p *Partition) writable() (*seglog.Log, kafka.ErrorCode) {
+	log := p.log.Load()
+	switch {
+	case p.closed || p.state.Role() != replica.Leader:
+		return nil, kafka.ErrNotLeaderForPartition
+	case log == nil || p.dir.failed.Load() || p.broken != nil:
+		return nil, kafka.ErrKafkaStorageError
+	}
+	return log, 0
+}
+
+func (p *Partition) recoveryPoint() kafka.Offset {
+	if log := p.log.Load(); log != nil {
+		return log.RecoveryPoint()
+	}
+	return 0
+}
+
+// publish makes high watermark and last stable offset visible to readers.
+// Called with mu held.
+func (p *Partition) publish(log *seglog.Log) {
+	hw := p.state.HighWatermark()
+	log.Producers().HighWatermark(hw)
+	stable := hw
+	if o := log.Producers().FirstUnstableOffset(); o != kafka.NoOffset {
+		stable = min(stable, o)
+	}
+	p.lso.Store(int64(stable))
+	p.hw.Store(int64(hw))
+}
+
+// appendFailed decides what an error of the log means. Called with mu held.
+func (p *Partition) appendFailed(err error) kafka.ErrorCode {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		p.dir.full(err)
+		if log := p.log.Load(); log.Offline() != nil {
+			p.dir.fail(err)
+		}
+	default:
+		p.dir.fail(fmt.Errorf("append to %s: %w", p.tp, err))
+	}
+	return kafka.ErrKafkaStorageError
+}
+
+// flushTo makes everything below end durable. Concurrent callers share fsyncs.
+func (p *Partition) flushTo(end kafka.Offset) error {
+	p.flushing.Lock()
+	defer p.flushing.Unlock()
+	p.mu.Lock()
+	log := p.log.Load()
+	if p.closed || log == nil || log.RecoveryPoint() >= end {
+		p.mu.Unlock()
+		return nil
+	}
+	job := log.PrepareFlush()
+	idDurable := p.idDurable
+	p.lastFlushMs = 0
+	p.mu.Unlock()
+
+	var err error
+	if !idDurable {
+		err = syncFile(p.store.opts.FS, log.Dir()+"/partition.metadata")
+	}
+	if runErr := job.Run(); err == nil {
+		err = runErr
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if doneErr := log.FlushDone(job); err == nil {
+		err = doneErr
+	}
+	if err != nil {
+		p.dir.fail(fmt.Errorf("flush %s: %w", p.tp, err))
+		return err
+	}
+	p.idDurable = true
+	p.dir.recoveryMoved.Store(true)
+	return nil
+}
+
+// assign takes in the metadata's word about who leads.
+func (p *Partition) assign(a replica.Assignment, now kafka.WallMs) {
+	p.mu.Lock()
+	log := p.log.Load()
+	fresh := p.state.Assign(a)
+	p.view.Store(&view{role: p.state.Role(), leader: a.Leader, epoch: a.LeaderEpoch})
+	if log != nil && !p.dir.failed.Load() && p.broken == nil {
+		if fresh {
+			if err := log.AssignEpoch(a.LeaderEpoch, log.EndOffset()); err != nil {
+				p.dir.fail(fmt.Errorf("leader epoch of %s: %w", p.tp, err))
+			}
+		}
+		p.publish(log)
+	}
+	p.mu.Unlock()
+	p.watch.wake()
+}
+
+// configure takes in new settings.
+func (p *Partition) configure(s *Settings) {
+	p.settings.Store(s)
+	if log := p.log.Load(); log != nil {
+		log.SetConfig(s.Log)
+	}
+}
