@@ -65,6 +65,11 @@ func (w *world) step() error {
 		return w.appendSome()
 	case k < 80:
 		j := w.l.PrepareFlush()
+		for range w.rnd.IntN(3) { // the owner goes on meanwhile
+			if err := w.appendSome(); err != nil {
+				return err
+			}
+		}
 		if err := j.Run(); err != nil {
 			return err
 		}
