@@ -195,6 +195,9 @@ func (w *world) verify(atLeast kafka.Offset) {
 				w.t.Fatalf("batch at %d is missing", at)
 			}
 		}
+		if e := w.l.EpochAt(o); e != b.LeaderEpoch() {
+			w.t.Fatalf("batch at %d has epoch %d, the cache says %d: %v", o, b.LeaderEpoch(), e, w.l.Epochs())
+		}
 		at = b.NextOffset()
 		last[b.ProducerID()] = b
 	}
