@@ -65,6 +65,11 @@ func (w *world) step() error {
 		return w.appendSome()
 	case k < 80:
 		j := w.l.PrepareFlush()
+		for range w.rnd.IntN(3) { // the owner goes on meanwhile
+			if err := w.appendSome(); err != nil {
+				return err
+			}
+		}
 		if err := j.Run(); err != nil {
 			return err
 		}
@@ -189,6 +194,9 @@ func (w *world) verify(atLeast kafka.Offset) {
 			if w.current[at] != nil {
 				w.t.Fatalf("batch at %d is missing", at)
 			}
+		}
+		if e := w.l.EpochAt(o); e != b.LeaderEpoch() {
+			w.t.Fatalf("batch at %d has epoch %d, the cache says %d: %v", o, b.LeaderEpoch(), e, w.l.Epochs())
 		}
 		at = b.NextOffset()
 		last[b.ProducerID()] = b
