@@ -141,3 +141,12 @@ func (l Layers) TopicValue(name string) (string, bool) {
 func (l Layers) BrokerValue(name string) (string, bool) {
 	return l.brokerValue([]synonym{{name: name}})
 }
+
+// BrokerNameOf is the broker setting that a topic setting falls back to, ""
+// if only topics have it.
+func BrokerNameOf(topicKey string) string {
+	if names := topicSynonyms(topicKey); names != nil {
+		return names[0].name
+	}
+	return ""
+}

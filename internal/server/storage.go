@@ -1,0 +1,299 @@
+package server
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"moldau/internal/config"
+	"moldau/internal/controller"
+	"moldau/internal/kafka"
+	"moldau/internal/quorum"
+	"moldau/internal/raft"
+	"moldau/internal/seglog/logdir"
+	"moldau/internal/vfs"
+)
+
+// Storage is what the log directories say, checked and locked.
+type Storage struct {
+	ClusterID  string
+	Dirs       []StorageDir // in the order of log.dirs
+	MetadataID kafka.DirectoryID
+	locks      []io.Closer
+}
+
+// StorageDir is one log directory.
+type StorageDir struct {
+	Path string
+	ID   kafka.DirectoryID
+}
+
+// NewUUID draws a UUID that Kafka would hand out.
+func NewUUID() kafka.UUID {
+	for {
+		var b [16]byte
+		if _, err := rand.Read(b[:]); err != nil {
+			panic(err) // documented never to happen
+		}
+		if u, ok := kafka.NewUUID(b); ok {
+			return u
+		}
+	}
+}
+
+// directoriesOf lists all directories that a node uses, each once.
+func directoriesOf(c *config.Server) []string {
+	dirs := slices.Clone(c.LogDirs)
+	if !slices.Contains(dirs, c.MetadataLogDir) {
+		dirs = append(dirs, c.MetadataLogDir)
+	}
+	return dirs
+}
+
+// OpenStorage locks the directories, formats them if the node may do so by
+// itself, and checks that they belong to this node and to one cluster.
+func OpenStorage(fsys vfs.FS, c *config.Server) (st *Storage, err error) {
+	st = &Storage{}
+	defer func() {
+		if err != nil {
+			st.Unlock()
+		}
+	}()
+	for _, dir := range directoriesOf(c) {
+		if err := st.lock(fsys, dir); err != nil {
+			return st, err
+		}
+	}
+	metas, err := readMetas(fsys, c)
+	if err != nil {
+		return st, err
+	}
+	if len(metas) == 0 {
+		if err := formatItself(fsys, c); err != nil {
+			return st, err
+		}
+		if metas, err = readMetas(fsys, c); err != nil {
+			return st, err
+		}
+	}
+	return st, st.check(c, metas)
+}
+
+// lock takes the .lock file, which a JVM respects too.
+func (st *Storage) lock(fsys vfs.FS, dir string) error {
+	if err := fsys.MkdirAll(dir); err != nil {
+		return fmt.Errorf("log directory %s: %w", dir, err)
+	}
+	l, err := fsys.Lock(dir + "/.lock")
+	if err != nil {
+		var held *vfs.LockedError
+		if errors.As(err, &held) {
+			who := "another server"
+			if held.PID != 0 {
+				who = fmt.Sprintf("process %d", held.PID)
+			}
+			return fmt.Errorf("log directory %s is in use by %s; stop it, or set another log.dirs", dir, who)
+		}
+		return fmt.Errorf("log directory %s: %w", dir, err)
+	}
+	st.locks = append(st.locks, l)
+	return nil
+}
+
+// Unlock lets go of the directories.
+func (st *Storage) Unlock() {
+	for _, l := range st.locks {
+		l.Close()
+	}
+	st.locks = nil
+}
+
+// readMetas reads meta.properties of every directory that has one.
+func readMetas(fsys vfs.FS, c *config.Server) (map[string]logdir.MetaProperties, error) {
+	metas := map[string]logdir.MetaProperties{}
+	for _, dir := range directoriesOf(c) {
+		m, err := logdir.ReadMetaProperties(fsys, dir)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		metas[dir] = m
+	}
+	return metas, nil
+}
+
+func (st *Storage) check(c *config.Server, metas map[string]logdir.MetaProperties) error {
+	for _, dir := range directoriesOf(c) {
+		m, ok := metas[dir]
+		switch {
+		case !ok:
+			return fmt.Errorf("log directory %s is not formatted, though others are; type: moldau storage format --config <file> --cluster-id %s --ignore-formatted", dir, anyCluster(metas))
+		case m.NodeID != c.NodeID:
+			return fmt.Errorf("log directory %s belongs to node %d, but node.id is %d; set node.id=%d or another log.dirs", dir, m.NodeID, c.NodeID, m.NodeID)
+		case st.ClusterID != "" && m.ClusterID != st.ClusterID:
+			return fmt.Errorf("log directory %s belongs to cluster %s, the others to %s; remove it from log.dirs", dir, m.ClusterID, st.ClusterID)
+		}
+		st.ClusterID = m.ClusterID
+		if dir == c.MetadataLogDir {
+			st.MetadataID = m.DirectoryID
+		}
+		if slices.Contains(c.LogDirs, dir) {
+			st.Dirs = append(st.Dirs, StorageDir{Path: dir, ID: m.DirectoryID})
+		}
+	}
+	return nil
+}
+
+func anyCluster(metas map[string]logdir.MetaProperties) string {
+	for _, m := range metas {
+		return m.ClusterID
+	}
+	return "<id>"
+}
+
+// formatItself formats empty directories of a node that is the whole quorum.
+func formatItself(fsys vfs.FS, c *config.Server) error {
+	for _, dir := range directoriesOf(c) {
+		list, err := fsys.ReadDir(dir)
+		if err != nil {
+			return fmt.Errorf("log directory %s: %w", dir, err)
+		}
+		for _, e := range list {
+			if e.Name != ".lock" && e.Name != "lost+found" {
+				return fmt.Errorf("log directory %s has no meta.properties, but is not empty (%s is in it); if it is meant for this node, type: moldau storage format --config <file> --cluster-id $(moldau storage random-uuid) --standalone", dir, e.Name)
+			}
+		}
+	}
+	if !wholeQuorum(c) {
+		return fmt.Errorf("log directory %s is not formatted; type: moldau storage format --config <file> --cluster-id <the cluster's id>", c.MetadataLogDir)
+	}
+	return Format(FormatOptions{FS: fsys, Config: c, ClusterID: NewUUID().String(), Standalone: len(c.Voters) == 0, Records: NewClusterFeatures(), Now: time.Now()})
+}
+
+// wholeQuorum tells whether the configuration names this node as the only
+// controller.
+func wholeQuorum(c *config.Server) bool {
+	if !c.Controller {
+		return false
+	}
+	if len(c.Voters) > 0 {
+		return len(c.Voters) == 1 && c.Voters[0].ID == c.NodeID
+	}
+	if len(c.BootstrapServers) != 1 {
+		return false
+	}
+	for _, list := range [][]config.Listener{c.Listeners, c.Advertised} {
+		for _, l := range list {
+			if c.IsControllerListener(l.Name) && sameAddress(l, c.BootstrapServers[0]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sameAddress tells whether address is that of a listener of this node.
+func sameAddress(l config.Listener, address string) bool {
+	if l.Address() == address {
+		return true
+	}
+	i := strings.LastIndexByte(address, ':')
+	local := l.Host == "" || l.Host == "localhost" || l.Host == "127.0.0.1" || l.Host == "0.0.0.0"
+	return i > 0 && address[i+1:] == fmt.Sprint(l.Port) && local && (address[:i] == "localhost" || address[:i] == "127.0.0.1")
+}
+
+// FormatOptions say how to format the directories of a node.
+type FormatOptions struct {
+	FS        vfs.FS
+	Config    *config.Server
+	ClusterID string
+	// Standalone: this node alone is the quorum of kraft.version 1.
+	Standalone bool
+	// Initial are the voters of --initial-controllers, kraft.version 1.
+	Initial raft.VoterSet
+	// KRaft is kraft.version if neither of them is given: 0 with
+	// controller.quorum.voters, 1 with --no-initial-controllers.
+	KRaft int16
+	// Records set the features and may add more.
+	Records []controller.VersionedRecord
+	// Skip leaves directories alone that are formatted (--ignore-formatted).
+	Skip func(dir string) bool
+	Now  time.Time
+}
+
+// Format writes meta.properties into each directory and, first of all, the
+// bootstrap checkpoint into the metadata directory: meta.properties is what
+// makes a directory count as formatted.
+func Format(o FormatOptions) error {
+	c := o.Config
+	ids := map[string]kafka.DirectoryID{}
+	for _, dir := range directoriesOf(c) {
+		ids[dir] = kafka.DirectoryID(NewUUID())
+	}
+	kraft, voters := o.KRaft, o.Initial
+	if v, ok := o.Initial.Find(c.NodeID); ok {
+		ids[c.MetadataLogDir] = v.Key.Dir
+	}
+	if o.Standalone {
+		var err error
+		if voters, err = raft.NewVoterSet(raft.Voter{
+			Key:       raft.ReplicaKey{ID: c.NodeID, Dir: ids[c.MetadataLogDir]},
+			Endpoints: controllerEndpoints(c), MinKRaft: 0, MaxKRaft: 1,
+		}); err != nil {
+			return err
+		}
+	}
+	if voters.Len() > 0 {
+		kraft = 1
+	}
+	if o.Skip == nil || !o.Skip(c.MetadataLogDir) {
+		err := quorum.Format(quorum.FormatOptions{
+			FS: o.FS, Dir: c.MetadataLogDir, KRaft: kraft, Voters: voters, Records: o.Records, Now: kafka.WallMs(o.Now.UnixMilli()),
+		})
+		if err != nil && !errors.Is(err, quorum.ErrFormatted) {
+			return err
+		}
+	}
+	for _, dir := range directoriesOf(c) {
+		if o.Skip != nil && o.Skip(dir) {
+			continue
+		}
+		if err := o.FS.MkdirAll(dir); err != nil {
+			return fmt.Errorf("format %s: %w", dir, err)
+		}
+		m := logdir.MetaProperties{ClusterID: o.ClusterID, NodeID: c.NodeID, DirectoryID: ids[dir]}
+		if err := logdir.WriteMetaProperties(o.FS, dir, m, o.Now); err != nil {
+			return fmt.Errorf("format %s: %w", dir, err)
+		}
+	}
+	return nil
+}
+
+// controllerEndpoints are the advertised listeners of this controller, the one
+// that controller.listener.names names first in front.
+func controllerEndpoints(c *config.Server) []kafka.Endpoint {
+	var out []kafka.Endpoint
+	for _, name := range c.ControllerListeners {
+		for _, l := range c.Advertised {
+			if l.Name == name {
+				out = append(out, kafka.Endpoint{Name: l.Name, Host: hostOf(l), Port: l.Port, Protocol: l.Protocol})
+			}
+		}
+	}
+	return out
+}
+
+// hostOf is the name to tell others; a listener on every address has none.
+func hostOf(l config.Listener) string {
+	if l.Host != "" {
+		return l.Host
+	}
+	return "localhost"
+}
