@@ -163,6 +163,7 @@ func (q *Quorum) fail(err error) {
 
 // end fails what waits and closes the store; err is nil for an orderly stop.
 func (q *Quorum) end(err error) {
+	defer close(q.ended)
 	q.closing.Store(true)
 	info := q.core.Describe(q.opts.Clock())
 	q.info.Store(&info)

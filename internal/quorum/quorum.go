@@ -83,7 +83,8 @@ type Quorum struct {
 	inbox   chan input
 	flushes chan flushWork
 	stop    chan struct{}
-	done    chan struct{}
+	done    chan struct{} // closed when nothing more is taken
+	ended   chan struct{} // closed when all is over
 	workers sync.WaitGroup
 	queued  atomic.Int64
 	closing atomic.Bool
@@ -138,7 +139,7 @@ func Open(opts Options) (*Quorum, error) {
 	q := &Quorum{
 		opts: opts, led: kafka.NoEpoch, tokens: map[uint64]func(any, error){},
 		inbox: make(chan input, maxQueued), flushes: make(chan flushWork, 1),
-		stop: make(chan struct{}), done: make(chan struct{}), raftAt: kafka.Never,
+		stop: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}), raftAt: kafka.Never,
 	}
 	if err := q.load(); err != nil {
 		return nil, err
@@ -231,7 +232,7 @@ func (q *Quorum) Stop(ctx context.Context) error {
 	}
 	q.once.Do(func() { close(q.stop) })
 	select {
-	case <-q.done:
+	case <-q.ended:
 		return q.failed
 	case <-ctx.Done():
 		return fmt.Errorf("stop the metadata quorum: %w", ctx.Err())

@@ -317,6 +317,9 @@ func (s *Store) Batches(from, to kafka.Offset, f func(raft.Batch) error) error {
 	return s.each(from, to, f)
 }
 
+// StartOffset is where the log begins.
+func (s *Store) StartOffset() kafka.Offset { return s.log.StartOffset() }
+
 // Close closes the log.
 func (s *Store) Close() error { return s.log.Close() }
 

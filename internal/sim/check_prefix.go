@@ -99,8 +99,11 @@ func (c *prefixChecker) holds(n *node, count int) {
 	if count == 0 {
 		return
 	}
-	i := 0
-	err := n.store.Batches(0, c.batches[count-1].last+1, func(b raft.Batch) error {
+	i, from := 0, n.store.StartOffset() // a snapshot may have replaced the log below
+	for i < count && c.batches[i].base < from {
+		i++
+	}
+	err := n.store.Batches(from, c.batches[count-1].last+1, func(b raft.Batch) error {
 		got := committed{b.Base, b.Last, b.Epoch, checksum(b.Bytes)}
 		if c.batches[i] != got {
 			c.w.violate("committed record lost", "node %d holds %+v", n.id, got)

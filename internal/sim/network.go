@@ -58,7 +58,7 @@ func (n *network) send(from, to kafka.NodeID, what string, deliver func()) {
 	}
 	for range copies {
 		delay := w.between(100*time.Microsecond, w.latency)
-		if w.chance(0.02) {
+		if w.chance(0.02) || what == "vote" && w.chance(0.2) { // late votes make epochs overlap
 			delay = w.between(time.Millisecond, 4*w.pace)
 		}
 		w.after(delay, func() {

@@ -25,6 +25,9 @@ func TestSim(t *testing.T) {
 	var sum Counts
 	for seed := first; seed < first+n; seed++ {
 		cfg := Config{Seed: seed, Nodes: 3, Events: events}
+		if seed%3 == 0 {
+			cfg.Nodes = 5
+		}
 		a := Run(cfg)
 		if a.Violation != nil {
 			t.Fatal(a.Violation)
