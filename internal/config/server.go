@@ -261,3 +261,17 @@ func upper(names []string) []string {
 	}
 	return names
 }
+
+// PerIPOverrides reads max.connections.per.ip.overrides, host:limit,…; entries
+// that are not of that form are left out.
+func (s *Server) PerIPOverrides() map[string]int {
+	out := map[string]int{}
+	for _, item := range SplitList(s.Text("max.connections.per.ip.overrides")) {
+		if i := strings.LastIndexByte(item, ':'); i > 0 {
+			if n, err := strconv.Atoi(item[i+1:]); err == nil {
+				out[item[:i]] = n
+			}
+		}
+	}
+	return out
+}

@@ -237,7 +237,7 @@ func (w *world) adopt() {
 // the last flush; both reopen without an error. Leaving the Datasync out of
 // FlushJob.run, or the SyncDir, fails it; so does a recovery that trusts .index.
 func TestCrashes(t *testing.T) {
-	seeds := uint64(400)
+	seeds := uint64(200)
 	if testing.Short() {
 		seeds = 40
 	}

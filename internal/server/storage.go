@@ -24,7 +24,9 @@ type Storage struct {
 	ClusterID  string
 	Dirs       []StorageDir // in the order of log.dirs
 	MetadataID kafka.DirectoryID
-	locks      []io.Closer
+
+	locks         []io.Closer
+	previousEpoch kafka.BrokerEpoch // of the last run, if it stopped cleanly
 }
 
 // StorageDir is one log directory.
@@ -58,7 +60,7 @@ func directoriesOf(c *config.Server) []string {
 // OpenStorage locks the directories, formats them if the node may do so by
 // itself, and checks that they belong to this node and to one cluster.
 func OpenStorage(fsys vfs.FS, c *config.Server) (st *Storage, err error) {
-	st = &Storage{}
+	st = &Storage{previousEpoch: kafka.NoBrokerEpoch}
 	defer func() {
 		if err != nil {
 			st.Unlock()

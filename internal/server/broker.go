@@ -1,0 +1,359 @@
+package server
+
+import (
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"moldau/internal/handler"
+	"moldau/internal/kafka"
+	"moldau/internal/lifecycle"
+	"moldau/internal/metadata"
+	"moldau/internal/partition"
+	"moldau/internal/quorum"
+	"moldau/internal/seglog/logdir"
+	"moldau/internal/vfs"
+)
+
+// takeDirectories reads and removes the marks of a clean stop, before anything
+// else is touched (HC-119).
+func takeDirectories(fsys vfs.FS, st *Storage) ([]partition.Dir, error) {
+	var out []partition.Dir
+	for _, d := range st.Dirs {
+		clean, epoch, err := logdir.TakeCleanShutdown(fsys, d.Path)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, partition.Dir{Path: d.Path, ID: d.ID, Clean: clean})
+		st.previousEpoch = max(st.previousEpoch, epoch)
+	}
+	return out, nil
+}
+
+// broker is the shell of the lifecycle core: one goroutine feeds it and does
+// what it says, publish hands it the metadata as it is committed.
+type broker struct {
+	s    *Server
+	core *lifecycle.Broker
+	inc  kafka.IncarnationID
+
+	events chan lifecycle.Event
+	poke   chan struct{} // the image has moved
+	done   chan struct{}
+	ended  chan struct{}
+
+	mu      sync.Mutex // publish and load
+	latest  *metadata.Image
+	phase   loadPhase
+	backlog []published
+	current kafka.BrokerEpoch
+
+	idMu      sync.Mutex
+	ids       lifecycle.IDBlocks
+	idWaiters []func(kafka.ProducerID, kafka.ErrorCode)
+}
+
+// loadPhase says what to do with a new image.
+type loadPhase uint8
+
+const (
+	notLoaded loadPhase = iota // remember it only
+	loading                    // keep it until the logs are open
+	loaded                     // apply it at once
+)
+
+type published struct {
+	delta *metadata.Delta
+	img   *metadata.Image
+}
+
+// Bounds of the broker's queues.
+const (
+	maxEvents    = 64
+	maxIDWaiters = 10_000
+	retryBackoff = 20 * time.Millisecond
+)
+
+func newBroker(s *Server) *broker {
+	return &broker{
+		s: s, inc: kafka.IncarnationID(NewUUID()), current: kafka.NoBrokerEpoch,
+		core: lifecycle.NewBroker(lifecycle.Options{
+			HeartbeatInterval: time.Duration(s.opts.Config.Long("broker.heartbeat.interval.ms")) * time.Millisecond,
+			RetryBackoff:      retryBackoff,
+		}),
+		events: make(chan lifecycle.Event, maxEvents), poke: make(chan struct{}, 1),
+		done: make(chan struct{}), ended: make(chan struct{}),
+	}
+}
+
+func (b *broker) start() { go b.run() }
+
+// stop ends the goroutine and waits for it.
+func (b *broker) stop() {
+	select {
+	case <-b.done:
+	default:
+		close(b.done)
+	}
+	<-b.ended
+}
+
+func (b *broker) epoch() kafka.BrokerEpoch {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.current
+}
+
+// loadedLogs tells whether the logs have been opened.
+func (b *broker) loadedLogs() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.phase == loaded
+}
+
+// publish runs on the quorum's loop for each committed change. Once the logs
+// are open, the change has been applied when it returns, and replies go out
+// only after that: a topic can be used when CreateTopics has answered.
+func (b *broker) publish(d *metadata.Delta, img *metadata.Image) {
+	b.mu.Lock()
+	b.latest = img
+	switch b.phase {
+	case loading:
+		b.backlog = append(b.backlog, published{d, img})
+	case loaded:
+		b.s.store.Apply(d, img)
+	}
+	b.mu.Unlock()
+	select {
+	case b.poke <- struct{}{}:
+	default:
+	}
+}
+
+func (b *broker) run() {
+	defer close(b.ended)
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	for {
+		timer.Reset(b.untilDeadline())
+		select {
+		case <-b.done:
+			return
+		case ev := <-b.events:
+			b.step(ev)
+		case <-b.poke:
+			b.moved()
+		case <-timer.C:
+			if b.core.Deadline() <= b.s.clock().Mono {
+				b.step(lifecycle.DeadlineReached{})
+			}
+		}
+	}
+}
+
+func (b *broker) untilDeadline() time.Duration {
+	d := b.core.Deadline()
+	if d == kafka.Never {
+		return time.Hour
+	}
+	return max(d.Sub(b.s.clock().Mono), 0)
+}
+
+// moved looks at the newest image: the first one with a level starts the
+// registration, the one with our registration opens the logs.
+func (b *broker) moved() {
+	b.mu.Lock()
+	img := b.latest
+	b.mu.Unlock()
+	if b.core.Phase() == lifecycle.Starting && img.Version() != 0 {
+		b.step(lifecycle.Loaded{})
+	}
+	if b.core.Phase() == lifecycle.CatchingUp && !b.loadedLogs() && b.registeredIn(img) && !b.load() {
+		return
+	}
+	if b.loadedLogs() {
+		b.step(lifecycle.Applied{End: img.Provenance().EndOffset})
+	}
+}
+
+func (b *broker) registeredIn(img *metadata.Image) bool {
+	r := img.Broker(b.s.opts.Config.NodeID)
+	return r != nil && r.Epoch == b.core.Epoch()
+}
+
+// load opens the logs for the newest image, then applies what has come in the
+// meantime.
+func (b *broker) load() bool {
+	b.mu.Lock()
+	b.phase = loading
+	img := b.latest
+	b.mu.Unlock()
+	if err := b.s.store.Load(img); err != nil {
+		b.s.fatal(err)
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.backlog {
+		b.s.store.Apply(p.delta, p.img)
+	}
+	b.backlog, b.phase = nil, loaded
+	return true
+}
+
+func (b *broker) step(ev lifecycle.Event) {
+	var out lifecycle.Effects
+	b.core.Step(b.s.clock(), ev, &out)
+	b.mu.Lock()
+	b.current = b.core.Epoch()
+	b.mu.Unlock()
+	if out.Duplicate {
+		b.s.log.Warn("another broker with this node.id has a session; trying again until it ends", "node.id", b.s.opts.Config.NodeID)
+	}
+	if out.Fatal != 0 {
+		b.s.fatal(&quorum.ReplyError{Code: out.Fatal, Message: "the controller refuses this broker's registration"})
+		return
+	}
+	if out.Register {
+		b.register()
+	}
+	if out.Heartbeat != nil {
+		b.heartbeat(out.Heartbeat)
+	}
+	if out.Unfenced {
+		b.s.unfenced()
+	}
+	if _, ok := ev.(lifecycle.Registered); ok {
+		b.moved()
+	}
+}
+
+// send gives an event to the goroutine, from any other.
+func (b *broker) send(ev lifecycle.Event) {
+	select {
+	case b.events <- ev:
+	case <-b.done:
+	}
+}
+
+func (b *broker) register() {
+	c := b.s.opts.Config
+	req := kmsg.NewPtrBrokerRegistrationRequest()
+	req.SetVersion(req.MaxVersion())
+	req.BrokerID, req.ClusterID, req.IncarnationID = int32(c.NodeID), b.s.storage.ClusterID, b.inc
+	req.PreviousBrokerEpoch = int64(b.s.storage.previousEpoch)
+	if c.Rack != "" {
+		req.Rack = &c.Rack
+	}
+	for _, l := range c.Advertised {
+		if c.IsControllerListener(l.Name) {
+			continue
+		}
+		m := kmsg.NewBrokerRegistrationRequestListener()
+		m.Name, m.Host, m.Port, m.SecurityProtocol = l.Name, hostOf(l), l.Port, int16(l.Protocol)
+		req.Listeners = append(req.Listeners, m)
+	}
+	for _, f := range Features() {
+		m := kmsg.NewBrokerRegistrationRequestFeature()
+		m.Name, m.MinSupportedVersion, m.MaxSupportedVersion = f.Name, f.Min, f.Max
+		req.Features = append(req.Features, m)
+	}
+	for _, d := range b.s.storage.Dirs {
+		req.LogDirs = append(req.LogDirs, d.ID)
+	}
+	b.s.quorum.Submit(quorum.Context{}, req, func(resp any, err error) {
+		ev := lifecycle.Registered{Code: kafka.ErrNotController}
+		if r, ok := resp.(*kmsg.BrokerRegistrationResponse); ok && err == nil {
+			ev = lifecycle.Registered{Code: kafka.ErrorCode(r.ErrorCode), Epoch: kafka.BrokerEpoch(r.BrokerEpoch)}
+		}
+		go b.send(ev)
+	})
+}
+
+func (b *broker) heartbeat(h *lifecycle.Heartbeat) {
+	req := kmsg.NewPtrBrokerHeartbeatRequest()
+	req.SetVersion(req.MaxVersion())
+	req.BrokerID, req.BrokerEpoch = int32(b.s.opts.Config.NodeID), int64(h.Epoch)
+	req.CurrentMetadataOffset, req.WantFence = int64(h.MetadataOffset), h.WantFence
+	b.s.quorum.Submit(quorum.Context{}, req, func(resp any, err error) {
+		ev := lifecycle.Beaten{Code: kafka.ErrNotController}
+		if r, ok := resp.(*kmsg.BrokerHeartbeatResponse); ok && err == nil {
+			ev = lifecycle.Beaten{Code: kafka.ErrorCode(r.ErrorCode), Fenced: r.IsFenced}
+		}
+		go b.send(ev)
+	})
+}
+
+// Next implements handler.ProducerIDs.
+func (b *broker) Next(done func(kafka.ProducerID, kafka.ErrorCode)) {
+	b.idMu.Lock()
+	id, ok, ask := b.ids.Take()
+	full := !ok && len(b.idWaiters) >= maxIDWaiters
+	if !ok && !full {
+		b.idWaiters = append(b.idWaiters, done)
+	}
+	b.idMu.Unlock()
+	if ask {
+		b.askForIDs()
+	}
+	switch {
+	case ok:
+		done(id, 0)
+	case full:
+		done(-1, kafka.ErrCoordinatorLoadInProgress)
+	}
+}
+
+func (b *broker) askForIDs() {
+	req := kmsg.NewPtrAllocateProducerIDsRequest()
+	req.BrokerID, req.BrokerEpoch = int32(b.s.opts.Config.NodeID), int64(b.epoch())
+	b.s.quorum.Submit(quorum.Context{}, req, func(resp any, err error) {
+		r, ok := resp.(*kmsg.AllocateProducerIDsResponse)
+		b.idMu.Lock()
+		granted := ok && err == nil && r.ErrorCode == 0
+		if granted {
+			b.ids.Granted(kafka.ProducerID(r.ProducerIDStart), r.ProducerIDLen)
+		} else {
+			b.ids.Refused()
+		}
+		waiters := b.idWaiters
+		b.idWaiters = nil
+		b.idMu.Unlock()
+		for _, w := range waiters {
+			if granted {
+				b.Next(w)
+			} else {
+				// As Kafka: the client comes back (RPCProducerIdManager).
+				w(-1, kafka.ErrCoordinatorLoadInProgress)
+			}
+		}
+	})
+}
+
+// controllerLink is the handlers' way to the controller of this node.
+type controllerLink struct{ s *Server }
+
+// Submit implements handler.Controller.
+func (l controllerLink) Submit(body kmsg.Request, done func(kmsg.Response, error)) {
+	l.s.quorum.Submit(quorum.Context{}, body, func(resp any, err error) {
+		r, _ := resp.(kmsg.Response)
+		done(r, err)
+	})
+}
+
+// Quorum implements handler.Controller.
+func (l controllerLink) Quorum() handler.Quorum {
+	info := l.s.quorum.Describe()
+	q := handler.Quorum{Leader: info.Leader, Epoch: info.Epoch, HighWatermark: info.HighWatermark}
+	for _, v := range info.Voters {
+		q.Voters = append(q.Voters, handler.QuorumReplica{ID: v.Key.ID, Directory: v.Key.Dir, EndOffset: v.EndOffset, LastFetch: v.LastFetchMs, CaughtUp: v.LastCaughtMs})
+	}
+	for _, v := range info.Observers {
+		q.Observers = append(q.Observers, handler.QuorumReplica{ID: v.Key.ID, Directory: v.Key.Dir, EndOffset: v.EndOffset, LastFetch: v.LastFetchMs, CaughtUp: v.LastCaughtMs})
+	}
+	for _, v := range info.VoterSet.All() {
+		q.Nodes = append(q.Nodes, handler.QuorumNode{ID: v.Key.ID, Endpoints: v.Endpoints})
+	}
+	return q
+}

@@ -1,0 +1,335 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"moldau/internal/config"
+	"moldau/internal/controller"
+	"moldau/internal/handler"
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/network"
+	"moldau/internal/partition"
+	"moldau/internal/quorum"
+	"moldau/internal/raft"
+	"moldau/internal/vfs"
+)
+
+// Options make a Server.
+type Options struct {
+	Config *config.Server
+	FS     vfs.FS
+	Log    *slog.Logger
+	// Fatal is called when the node cannot go on; the process must end soon,
+	// without Stop. Called at most once.
+	Fatal func(error)
+}
+
+// Server is one node.
+type Server struct {
+	opts    Options
+	log     *slog.Logger
+	clock   func() kafka.Now
+	storage *Storage
+	quorum  *quorum.Quorum
+	store   *partition.Store
+	broker  *broker
+	network *network.Server
+	ready   chan struct{}
+	failed  chan error
+	once    sync.Once
+
+	mu        sync.Mutex
+	addresses map[string]net.Addr
+}
+
+// Start brings the node up and returns when it has begun; Ready tells when it
+// serves. An error says what to change.
+func Start(o Options) (*Server, error) {
+	c := o.Config
+	if err := supported(c); err != nil {
+		return nil, err
+	}
+	st, err := OpenStorage(o.FS, c)
+	if err != nil {
+		return nil, err
+	}
+	s := &Server{
+		opts: o, log: o.Log, clock: newClock(), storage: st,
+		ready: make(chan struct{}), failed: make(chan error, 1), addresses: map[string]net.Addr{},
+	}
+	if err := s.start(); err != nil {
+		s.Stop(context.Background())
+		return nil, err
+	}
+	return s, nil
+}
+
+// supported refuses what this version cannot do.
+func supported(c *config.Server) error {
+	switch {
+	case !c.Broker || !c.Controller:
+		return errors.New("this version runs single nodes only: set process.roles=broker,controller")
+	case len(c.Voters) > 1 || len(c.BootstrapServers) > 1:
+		return errors.New("this version runs single nodes only: name this node alone in controller.quorum.voters or controller.quorum.bootstrap.servers")
+	}
+	return nil
+}
+
+func newClock() func() kafka.Now {
+	start := time.Now()
+	return func() kafka.Now {
+		now := time.Now()
+		return kafka.Now{Mono: kafka.Mono(now.Sub(start)), Wall: kafka.WallMs(now.UnixMilli())}
+	}
+}
+
+func (s *Server) start() error {
+	c := s.opts.Config
+	s.network = network.New(networkOptions(c, s.log))
+	// Ports are taken first: a port that is in use must be said before anything
+	// is written, and advertised ports of 0 become known.
+	held, err := s.holdPorts()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		for _, l := range held {
+			l.Close()
+		}
+	}()
+	if s.store, err = s.newStore(); err != nil {
+		return err
+	}
+	if s.quorum, err = quorum.Open(s.quorumOptions()); err != nil {
+		return err
+	}
+	s.broker = newBroker(s)
+	s.quorum.Subscribe(s.broker.publish)
+	s.quorum.Start()
+	s.broker.start()
+	for _, l := range held {
+		l.Close()
+	}
+	held = nil
+	return s.listen(true)
+}
+
+// holdPorts binds the client listeners without answering, to learn their ports
+// and to fail early; they are let go just before they are opened for good.
+func (s *Server) holdPorts() ([]net.Listener, error) {
+	c := s.opts.Config
+	var held []net.Listener
+	for i := range c.Listeners {
+		l, err := net.Listen("tcp", c.Listeners[i].Address())
+		if err != nil {
+			for _, h := range held {
+				h.Close()
+			}
+			return nil, fmt.Errorf("listener %s: %w; stop what uses the port, or change listeners", c.Listeners[i].Name, err)
+		}
+		held = append(held, l)
+		port := uint16(l.Addr().(*net.TCPAddr).Port)
+		if c.Advertised[i].Port == 0 {
+			c.Advertised[i].Port = port
+		}
+		c.Listeners[i].Port = port
+	}
+	return held, nil
+}
+
+// listen opens the controllers' listeners, or those of clients.
+func (s *Server) listen(controllers bool) error {
+	c := s.opts.Config
+	for _, l := range c.Listeners {
+		if c.IsControllerListener(l.Name) != controllers {
+			continue
+		}
+		h := handler.NewBroker
+		if controllers {
+			h = handler.NewController
+		}
+		addr, err := s.network.Listen(l.Name, l.Address(), h(s.handlerOptions()))
+		if err != nil {
+			return err
+		}
+		s.mu.Lock()
+		s.addresses[l.Name] = addr
+		s.mu.Unlock()
+	}
+	return nil
+}
+
+func networkOptions(c *config.Server, log *slog.Logger) network.Options {
+	o := network.Options{
+		MaxRequestBytes: int(c.Long("socket.request.max.bytes")), BudgetBytes: c.Long("queued.max.request.bytes"),
+		MaxConnections: int(c.Long("max.connections")), MaxConnectionsPerIP: int(c.Long("max.connections.per.ip")),
+		PerIPOverrides: c.PerIPOverrides(),
+		IdleTimeout:    time.Duration(c.Long("connections.max.idle.ms")) * time.Millisecond, Log: log,
+	}
+	// Kafka's default of 100 KiB costs throughput; only a configured size counts.
+	if _, ok := c.Static("socket.send.buffer.bytes"); ok {
+		o.SendBufferBytes = int(c.Long("socket.send.buffer.bytes"))
+	}
+	if _, ok := c.Static("socket.receive.buffer.bytes"); ok {
+		o.ReceiveBufferBytes = int(c.Long("socket.receive.buffer.bytes"))
+	}
+	return o
+}
+
+// segmentFiles bounds the descriptors of segments; the rest of the process's
+// limit is for connections.
+const segmentFiles = 4096
+
+func (s *Server) newStore() (*partition.Store, error) {
+	c := s.opts.Config
+	dirs, err := takeDirectories(s.opts.FS, s.storage)
+	if err != nil {
+		return nil, err
+	}
+	return partition.New(partition.Options{
+		FS: s.opts.FS, Dirs: dirs, Self: c.NodeID, Now: s.clock, Log: s.log, Random: rand.Uint64, Static: c.Static,
+		OpenFiles: segmentFiles, LoadWorkers: max(runtime.GOMAXPROCS(0), int(c.Long("num.recovery.threads.per.data.dir"))*len(dirs)),
+		Fatal:            s.fatal,
+		RetentionCheckMs: c.Long("log.retention.check.interval.ms"), InitialTaskDelayMs: 30_000,
+		HighCheckpointMs:  c.Long("replica.high.watermark.checkpoint.interval.ms"),
+		FlushCheckpointMs: max(c.Long("log.flush.offset.checkpoint.interval.ms"), 1000),
+		StartCheckpointMs: max(c.Long("log.flush.start.offset.checkpoint.interval.ms"), 1000),
+		ProducerExpireMs:  c.Long("producer.id.expiration.ms"), DeletedFolderWaitMs: c.Long("log.segment.delete.delay.ms"),
+	}), nil
+}
+
+func (s *Server) quorumOptions() quorum.Options {
+	c := s.opts.Config
+	ms := func(name string) time.Duration { return time.Duration(c.Long(name)) * time.Millisecond }
+	self := raft.ReplicaKey{ID: c.NodeID, Dir: s.storage.MetadataID}
+	o := quorum.Options{
+		FS: s.opts.FS, Dir: c.MetadataLogDir, Clock: s.clock, Fatal: s.fatal,
+		Warn: func(msg string, err error) { s.log.Warn(msg, "error", err) },
+		Raft: raft.Options{
+			ClusterID: s.storage.ClusterID, Self: self, Endpoints: controllerEndpoints(c), MinKRaft: 0, MaxKRaft: 1,
+			CanBecomeVoter: c.Controller, ElectionTimeout: ms("controller.quorum.election.timeout.ms"),
+			ElectionBackoffMax: ms("controller.quorum.election.backoff.max.ms"), FetchTimeout: ms("controller.quorum.fetch.timeout.ms"),
+			RequestTimeout: ms("controller.quorum.request.timeout.ms"), RetryBackoff: ms("controller.quorum.retry.backoff.ms"),
+			FetchMaxWait: 500 * time.Millisecond, FetchMaxBytes: int(c.Long("controller.quorum.fetch.max.bytes")), Seed: rand.Uint64(),
+		},
+		Log: quorum.LogConfig{SegmentBytes: c.Long("metadata.log.segment.bytes"), SegmentMs: c.Long("metadata.log.segment.ms")},
+		Snapshots: quorum.SnapshotConfig{
+			MaxBytes: c.Long("metadata.log.max.record.bytes.between.snapshots"), MaxIntervalMs: c.Long("metadata.log.max.snapshot.interval.ms"),
+			RetentionBytes: c.Long("metadata.max.retention.bytes"), RetentionMs: c.Long("metadata.max.retention.ms"),
+		},
+		Controller: &controller.Options{
+			NodeID: c.NodeID, ClusterID: s.storage.ClusterID, Features: Features(), Rules: rules{static: c.Static}, Random: rand.Uint64,
+			SessionTimeout: ms("broker.session.timeout.ms"), MaxIdleInterval: ms("metadata.max.idle.interval.ms"),
+			DefaultPartitions: int32(c.Long("num.partitions")), DefaultReplicationFactor: int16(c.Long("default.replication.factor")),
+			MinInSyncReplicas: int(c.Long("min.insync.replicas")), UncleanLeaderElection: c.Flag("unclean.leader.election.enable"),
+		},
+	}
+	if len(c.Voters) > 0 {
+		// kraft.version 0: the configuration names the voters, without directories.
+		o.Raft.Self.Dir = kafka.DirectoryID{}
+		o.Static = staticVoters(c)
+	}
+	return o
+}
+
+func staticVoters(c *config.Server) raft.VoterSet {
+	var voters []raft.Voter
+	for _, v := range c.Voters {
+		i := strings.LastIndexByte(v.Address, ':')
+		var port uint16
+		fmt.Sscan(v.Address[i+1:], &port)
+		voters = append(voters, raft.Voter{
+			Key:       raft.ReplicaKey{ID: v.ID},
+			Endpoints: []kafka.Endpoint{{Name: c.ControllerListeners[0], Host: v.Address[:i], Port: port}},
+		})
+	}
+	set, err := raft.NewVoterSet(voters...)
+	if err != nil {
+		panic(err) // supported() has seen to it that there is one
+	}
+	return set
+}
+
+func (s *Server) handlerOptions() handler.Options {
+	c := s.opts.Config
+	o := handler.Options{
+		Self: c.NodeID, ClusterID: s.storage.ClusterID, Image: s.quorum.Image, Store: s.store,
+		Controller: controllerLink{s}, ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
+		FetchMaxBytes: int(c.Long("fetch.max.bytes")), FetchSessionSlots: int(c.Long("max.incremental.fetch.session.cache.slots")),
+		AutoCreateTopics: c.Flag("auto.create.topics.enable"), PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
+	}
+	for _, f := range Features() {
+		o.SupportedFeatures = append(o.SupportedFeatures, handler.Feature(f))
+	}
+	return o
+}
+
+// Ready is closed when the node serves clients.
+func (s *Server) Ready() <-chan struct{} { return s.ready }
+
+// Failed delivers the error with which the node failed, if it does.
+func (s *Server) Failed() <-chan error { return s.failed }
+
+// ClusterID is the id of the node's cluster.
+func (s *Server) ClusterID() string { return s.storage.ClusterID }
+
+// Image is the newest committed metadata.
+func (s *Server) Image() *metadata.Image { return s.quorum.Image() }
+
+// Address is where a listener is open; nil if it is not.
+func (s *Server) Address(name string) net.Addr {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.addresses[name]
+}
+
+// unfenced lets clients in.
+func (s *Server) unfenced() {
+	if err := s.listen(false); err != nil {
+		s.fatal(err)
+		return
+	}
+	close(s.ready)
+}
+
+// fatal tells once that the node cannot go on.
+func (s *Server) fatal(err error) {
+	s.once.Do(func() {
+		s.failed <- err
+		if s.opts.Fatal != nil {
+			s.opts.Fatal(err)
+		}
+	})
+}
+
+// Stop ends the node: no more requests, logs closed cleanly, then the metadata
+// log. ctx bounds the wait for the metadata quorum.
+func (s *Server) Stop(ctx context.Context) error {
+	var errs []error
+	if s.network != nil {
+		s.network.Close()
+	}
+	if s.broker != nil {
+		s.broker.stop()
+		s.store.SetBrokerEpoch(s.broker.epoch())
+		if s.broker.loadedLogs() {
+			errs = append(errs, s.store.Close())
+		}
+	}
+	if s.quorum != nil {
+		errs = append(errs, s.quorum.Stop(ctx))
+	}
+	s.storage.Unlock()
+	return errors.Join(slices.DeleteFunc(errs, func(e error) bool { return e == nil })...)
+}
