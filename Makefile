@@ -3,7 +3,7 @@ SHELL := /bin/bash
 GO    ?= go
 SEEDS ?= 200
 FUZZTIME ?= 10s
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@2026.1
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 .PHONY: help build test lint race sim mutants fuzz e2e interop bench bench-kafka fmt ci clean
 

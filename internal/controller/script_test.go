@@ -165,10 +165,11 @@ func registerRequest(num func(string, int64) int64, args map[string]string) *kms
 	l := kmsg.NewBrokerRegistrationRequestListener()
 	l.Name, l.Host, l.Port = "PLAINTEXT", "h", 9092
 	req.Listeners = append(req.Listeners, l)
-	for _, f := range []kmsg.BrokerRegistrationRequestFeature{{Name: "metadata.version", MinSupportedVersion: 7, MaxSupportedVersion: int16(num("mv", 33))},
-		{Name: "eligible.leader.replicas.version", MaxSupportedVersion: 1}, {Name: "group.version", MaxSupportedVersion: 1}} {
-		req.Features = append(req.Features, f)
-	}
+	req.Features = append(req.Features, []kmsg.BrokerRegistrationRequestFeature{
+		{Name: "metadata.version", MinSupportedVersion: 7, MaxSupportedVersion: int16(num("mv", 33))},
+		{Name: "eligible.leader.replicas.version", MaxSupportedVersion: 1},
+		{Name: "group.version", MaxSupportedVersion: 1},
+	}...)
 	return req
 }
 

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"moldau/internal/batch"
 	"moldau/internal/config"
@@ -60,9 +59,8 @@ type Store struct {
 	stop     chan struct{}
 	work     sync.WaitGroup
 
-	mu      sync.Mutex // Apply, Load and Close
-	closed  bool
-	dynamic struct{ broker, fallback map[string]string }
+	mu     sync.Mutex // Apply, Load and Close
+	closed bool
 }
 
 // topic holds the partitions of one topic by number; nil where there is no
@@ -428,6 +426,3 @@ func (s *Store) Describe() []DirInfo {
 	})
 	return infos
 }
-
-// maxCloseTime is a hint in the log when closing takes long.
-const maxCloseTime = 5 * time.Second

@@ -30,7 +30,6 @@ type world struct {
 	epoch    kafka.Epoch
 	seqs     [3]kafka.Sequence
 	jobs     []RemovalJob
-	armed    bool
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
