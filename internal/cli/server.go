@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -25,7 +26,7 @@ import (
 const stopTimeout = 30 * time.Second
 
 func newServer() *cobra.Command {
-	var file string
+	var file, profile string
 	var sets []string
 	cmd := &cobra.Command{
 		Use:   "server",
@@ -45,11 +46,24 @@ Kafka's server.properties. --set overrides single keys of either.`,
 			for _, key := range c.Unknown {
 				log.Warn("unknown key in the configuration is ignored", "key", key)
 			}
+			if profile != "" {
+				f, err := os.Create(profile)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				if err := pprof.StartCPUProfile(f); err != nil {
+					return err
+				}
+				defer pprof.StopCPUProfile()
+			}
 			return runServer(cmd.Context(), c, log, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "Kafka's server.properties")
 	cmd.Flags().StringArrayVar(&sets, "set", nil, "override a key: --set key=value")
+	cmd.Flags().StringVar(&profile, "cpuprofile", "", "write a Go CPU profile of the run to this file")
+	_ = cmd.Flags().MarkHidden("cpuprofile")
 	return cmd
 }
 
