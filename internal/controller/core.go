@@ -91,7 +91,6 @@ type Core struct {
 	epoch      kafka.Epoch
 	activation kafka.Offset // end of the log when this node became active
 	lastAppend kafka.Mono
-	again      bool // DeadlineReached has more to do at once
 	sessions   map[kafka.NodeID]*session
 }
 
@@ -119,7 +118,7 @@ func (c *Core) Step(now kafka.Now, ev Event, tip *metadata.Image, nextOffset kaf
 	case BecameLeader:
 		s.activate(ev.Epoch)
 	case Resigned:
-		c.active, c.again = false, false
+		c.active = false
 		c.sessions = map[kafka.NodeID]*session{}
 	case DeadlineReached:
 		if c.active {
@@ -138,9 +137,6 @@ func (c *Core) Deadline() kafka.Mono {
 	if !c.active {
 		return kafka.Never
 	}
-	if c.again {
-		return c.lastAppend
-	}
 	next := c.nextExpiry()
 	if c.opts.MaxIdleInterval > 0 {
 		next = min(next, c.lastAppend.Add(c.opts.MaxIdleInterval))
@@ -151,10 +147,8 @@ func (c *Core) Deadline() kafka.Mono {
 // deadlineReached fences one expired broker, so that the next one is judged by
 // the state after it (KAFKA-13173), or writes a NoOp when the log is idle.
 func (s *step) deadlineReached() {
-	s.again = false
 	if s.fenceExpired() {
-		s.again = true
-		return
+		return // another expired session keeps the deadline in the past
 	}
 	if idle := s.opts.MaxIdleInterval; idle > 0 && s.now.Mono >= s.lastAppend.Add(idle) && s.tip.Version() != 0 {
 		s.write(&record.NoOp{})

@@ -3,6 +3,8 @@ package controller
 import (
 	"fmt"
 	"math/rand"
+	"reflect"
+	"regexp"
 	"slices"
 	"testing"
 	"time"
@@ -214,12 +216,21 @@ func TestHC040RevertEqualsReplayOfCommittedLog(t *testing.T) {
 				h.resign()
 				checkReplay(t, h)
 				epoch++
+				fresh := New(h.core.opts)
+				fresh.Step(h.now, BecameLeader{Epoch: epoch}, h.tip, h.next(), &Effects{})
 				h.step(BecameLeader{Epoch: epoch})
+				if got, want := fmt.Sprintf("%+v", *h.core), fmt.Sprintf("%+v", *fresh); stripPointers(got) != stripPointers(want) || !reflect.DeepEqual(h.core.sessions, fresh.sessions) {
+					t.Fatalf("the core remembers something:\n got %s\nwant %s", got, want)
+				}
 			}
 			checkLeaders(t, h.tip)
 		}
 	}
 }
+
+var pointer = regexp.MustCompile(`0x[0-9a-f]+`)
+
+func stripPointers(s string) string { return pointer.ReplaceAllString(s, "") }
 
 // checkReplay replays the committed log into an empty image.
 func checkReplay(t *testing.T, h *harness) {

@@ -33,6 +33,10 @@ func (s *step) heartbeat(req *kmsg.BrokerHeartbeatRequest) *kmsg.BrokerHeartbeat
 	ses := s.touch(b)
 	current := ses.state(b)
 	next := s.nextState(b, ses, current, req)
+	if next == stateUnfenced && current == stateFenced && losesDirectory(b, req) {
+		// Both would change the same partitions; the next heartbeat unfences.
+		next = stateFenced
+	}
 	var records []record.Message
 	if next != current {
 		switch next {
@@ -210,6 +214,11 @@ func (s *step) changedDirectories(b *metadata.Broker, req *kmsg.BrokerHeartbeatR
 	}
 	m.LogDirs = online
 	return append(out, s.directoriesLost(b.ID, lost)...)
+}
+
+// losesDirectory tells whether the heartbeat reports an online directory offline.
+func losesDirectory(b *metadata.Broker, req *kmsg.BrokerHeartbeatRequest) bool {
+	return slices.ContainsFunc(b.Directories, func(d kafka.DirectoryID) bool { return slices.Contains(req.OfflineLogDirs, [16]byte(d)) })
 }
 
 func sameSet(a, b []kafka.DirectoryID) bool {

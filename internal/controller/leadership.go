@@ -85,7 +85,7 @@ func (s *step) directoriesLost(id kafka.NodeID, lost []kafka.DirectoryID) []reco
 func (s *step) newChange(t metadata.Topic, p metadata.Partition, active func(kafka.NodeID) bool) *partitionChange {
 	c := &partitionChange{
 		topic: t.ID(), before: p, version: s.tip.Version(), useELR: s.tip.CanUseELR(),
-		minISR: s.effectiveMinISR(t), lostData: kafka.NoNode,
+		minISR: s.effectiveMinISR(t), lostData: kafka.NoNode, assigned: kafka.NoNode,
 		isr: slices.Clone(p.ISR), replicas: p.Replicas, adding: p.Adding, removing: p.Removing,
 		elr: p.ELR, recovery: p.Recovery, defaultDir: s.defaultDirectory,
 	}

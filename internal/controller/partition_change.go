@@ -33,6 +33,8 @@ type partitionChange struct {
 	// What is wanted; the maker of the change sets these.
 	isr, replicas, adding, removing, elr []kafka.NodeID
 	recovery                             metadata.LeaderRecoveryState
+	assigned                             kafka.NodeID // whose replica is in directory
+	directory                            kafka.DirectoryID
 }
 
 // levelISRShrinkBump is the first level at which a smaller ISR alone does not
@@ -171,14 +173,20 @@ func (c *partitionChange) lastKnownLeader(m *record.PartitionChange) {
 func (c *partitionChange) assignment(m *record.PartitionChange) {
 	if len(c.replicas) > 0 && !slices.Equal(c.replicas, c.before.Replicas) {
 		m.Replicas = c.replicas
-		if c.version.CanAssignDirectories() {
-			for _, n := range c.replicas {
-				dir, ok := c.before.Directory(n)
-				if !ok {
-					dir = c.defaultDir(n)
-				}
-				m.Directories = append(m.Directories, dir)
+	}
+	if c.version.CanAssignDirectories() && len(c.replicas) > 0 {
+		dirs := make([]kafka.DirectoryID, len(c.replicas))
+		for i, n := range c.replicas {
+			dir, ok := c.before.Directory(n)
+			if n == c.assigned {
+				dir = c.directory
+			} else if !ok {
+				dir = c.defaultDir(n)
 			}
+			dirs[i] = dir
+		}
+		if !slices.Equal(dirs, c.before.Directories) {
+			m.Directories = dirs
 		}
 	}
 	if !slices.Equal(c.removing, c.before.Removing) {

@@ -60,6 +60,8 @@ func (s *step) request(r Request) {
 		resp = s.alterConfigs(body)
 	case *kmsg.AlterPartitionRequest:
 		resp = s.alterPartition(body)
+	case *kmsg.AssignReplicasToDirsRequest:
+		resp = s.assignReplicasToDirs(body)
 	case *kmsg.ElectLeadersRequest:
 		resp = s.electLeaders(body)
 	case *kmsg.UpdateFeaturesRequest:

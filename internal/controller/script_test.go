@@ -123,6 +123,8 @@ func (h *harness) command(line string) {
 		h.step(Request{Token: 2, Body: req})
 	case "alterpartition":
 		h.step(Request{Token: 4, Body: h.alterRequest(num, args)})
+	case "assign":
+		h.step(Request{Token: 5, Body: h.assignRequest(num, args)})
 	case "partitions":
 		h.printPartitions()
 	case "brokers":
@@ -228,5 +230,21 @@ func (h *harness) alterRequest(num func(string, int64) int64, args map[string]st
 	t.TopicID = h.tip.TopicByName(args["topic"]).ID()
 	t.Partitions = append(t.Partitions, p)
 	req.Topics = append(req.Topics, t)
+	return req
+}
+
+func (h *harness) assignRequest(num func(string, int64) int64, args map[string]string) *kmsg.AssignReplicasToDirsRequest {
+	req := kmsg.NewPtrAssignReplicasToDirsRequest()
+	req.BrokerID = int32(num("broker", 1))
+	req.BrokerEpoch = int64(h.tip.Broker(kafka.NodeID(req.BrokerID)).Epoch)
+	p := kmsg.NewAssignReplicasToDirsRequestDirectoryTopicPartition()
+	p.Partition = int32(num("partition", 0))
+	t := kmsg.NewAssignReplicasToDirsRequestDirectoryTopic()
+	t.TopicID = h.tip.TopicByName(args["topic"]).ID()
+	t.Partitions = append(t.Partitions, p)
+	d := kmsg.NewAssignReplicasToDirsRequestDirectory()
+	d.ID = dirID(h.t, args["dir"])
+	d.Topics = append(d.Topics, t)
+	req.Directories = append(req.Directories, d)
 	return req
 }

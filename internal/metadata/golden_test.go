@@ -144,8 +144,8 @@ func checkSame(t *testing.T, what string, got, want *Image) {
 }
 
 // Trap 4: every leader and partition epoch, and all other state, after replay
-// equals what Kafka wrote into its next snapshot. Fails if a Leader tag with
-// the same leader does not raise the leader epoch.
+// equals what Kafka wrote into its next snapshot. Fails if a change does not
+// raise the partition epoch.
 func TestTrap4GoldenLogEqualsGoldenSnapshot(t *testing.T) {
 	compared := 0
 	for _, dir := range []string{"single", "quorum/1", "quorum/2", "quorum/3", "quorum/4"} {

@@ -39,7 +39,7 @@ func (s *topicSlot) members(id kafka.PartitionID, buf []member) []member {
 	q := &s.parts[id]
 	if !q.wide() {
 		for i, n := range q.replicas() {
-			buf = append(buf, member{n, true, q.isr&(1<<i) != 0, n == q.leader, i == 0})
+			buf = append(buf, member{n, true, q.isr&(1<<i) != 0, n == q.leader && n >= 0, i == 0})
 		}
 		if q.leader >= 0 && !slices.Contains(q.replicas(), q.leader) {
 			buf = append(buf, member{node: q.leader, leads: true})

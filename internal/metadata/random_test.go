@@ -297,6 +297,62 @@ func TestHC042NoPartOfATransactionShows(t *testing.T) {
 	}
 }
 
+// Two deltas that go on with one open transaction do not share its records.
+// Fails if the pending records of the base are appended to in place.
+func TestOpenTransactionForks(t *testing.T) {
+	img := start(t)
+	topic := func(n byte) record.Message {
+		return &record.Topic{Name: string([]byte{'t', n}), TopicID: kafka.TopicID{n}}
+	}
+	grow := func(from *Image, ms ...record.Message) *Image {
+		d := NewDelta(from)
+		for _, m := range ms {
+			if err := d.Replay(m); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return d.Apply(Provenance{})
+	}
+	// Three pending records leave room for a fourth in the slice.
+	img = grow(img, &record.BeginTransaction{}, topic('1'), topic('2'), topic('3'))
+	a, b := grow(img, topic('a')), grow(img, topic('b'))
+	a, b = grow(a, &record.EndTransaction{}), grow(b, &record.EndTransaction{})
+	if !a.TopicByName("ta").Exists() || a.TopicByName("tb").Exists() || !b.TopicByName("tb").Exists() {
+		t.Error("the forks share their records")
+	}
+}
+
+// Trap 4: the leader tag raises the leader epoch even if the leader stays; the
+// partition epoch rises with every change. Fails if the epoch rises only when
+// the leader is another.
+func TestTrap4LeaderTagBumpsTheEpoch(t *testing.T) {
+	p := record.NewPartition()
+	p.TopicID, p.PartitionID, p.Replicas, p.ISR = kafka.TopicID{1}, 0, []kafka.NodeID{1, 2}, []kafka.NodeID{1, 2}
+	p.Leader, p.LeaderEpoch, p.PartitionEpoch = 1, 5, 7
+	d := NewDelta(start(t))
+	for _, m := range []record.Message{&record.Topic{Name: "t", TopicID: kafka.TopicID{1}}, p} {
+		if err := d.Replay(m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	img := d.Apply(Provenance{})
+	for _, c := range []struct {
+		leader, wantLeader kafka.NodeID
+		wantEpoch          kafka.Epoch
+	}{{NoLeaderChange, 1, 5}, {1, 1, 6}, {2, 2, 6}, {kafka.NoNode, kafka.NoNode, 6}} {
+		m := record.NewPartitionChange()
+		m.TopicID, m.PartitionID, m.Leader = kafka.TopicID{1}, 0, c.leader
+		d := NewDelta(img)
+		if err := d.Replay(m); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := d.Apply(Provenance{}).TopicByName("t").Partition(0)
+		if got.Leader != c.wantLeader || got.LeaderEpoch != c.wantEpoch || got.PartitionEpoch != 8 {
+			t.Errorf("leader tag %d: leader %d epoch %d/%d, want %d %d/8", c.leader, got.Leader, got.LeaderEpoch, got.PartitionEpoch, c.wantLeader, c.wantEpoch)
+		}
+	}
+}
+
 // HC-044 and HC-045: what contradicts the state is an error, also when the
 // contradiction arose earlier in the same delta.
 func TestHC044RecordAboutDeletedTopic(t *testing.T) {

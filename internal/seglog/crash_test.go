@@ -65,6 +65,11 @@ func (w *world) step() error {
 		return w.appendSome()
 	case k < 80:
 		j := w.l.PrepareFlush()
+		for range w.rnd.IntN(3) { // the owner goes on meanwhile
+			if err := w.appendSome(); err != nil {
+				return err
+			}
+		}
 		if err := j.Run(); err != nil {
 			return err
 		}
@@ -190,6 +195,9 @@ func (w *world) verify(atLeast kafka.Offset) {
 				w.t.Fatalf("batch at %d is missing", at)
 			}
 		}
+		if e := w.l.EpochAt(o); e != b.LeaderEpoch() {
+			w.t.Fatalf("batch at %d has epoch %d, the cache says %d: %v", o, b.LeaderEpoch(), e, w.l.Epochs())
+		}
 		at = b.NextOffset()
 		last[b.ProducerID()] = b
 	}
@@ -229,7 +237,7 @@ func (w *world) adopt() {
 // the last flush; both reopen without an error. Leaving the Datasync out of
 // FlushJob.run, or the SyncDir, fails it; so does a recovery that trusts .index.
 func TestCrashes(t *testing.T) {
-	seeds := uint64(400)
+	seeds := uint64(200)
 	if testing.Short() {
 		seeds = 40
 	}

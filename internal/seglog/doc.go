@@ -25,8 +25,11 @@
 // its side files, and what lies beyond can be rebuilt by scanning it.
 //
 // Indexes of the active segment are kept in memory and written at roll and Close.
-// Leader epochs are written at flush, truncation and Close: those of unflushed
-// batches come back from the batches.
+// Leader epochs are written at flush and Close: those of unflushed batches come
+// back from the batches. Truncations are durable when they return.
+//
+// The owner writes the checkpoint files: the recovery point after FlushDone, and
+// before TruncateTo if that falls below it; the log start after AdvanceStart.
 //
 // # Invariants
 //

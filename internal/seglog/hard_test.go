@@ -358,6 +358,38 @@ func TestTrap12SwapIsFinished(t *testing.T) {
 	}
 }
 
+// A marker that lies: the tail is garbage after a clean stop. It is recovered as
+// if there had been no marker.
+func TestGarbageBehindACleanStopIsCut(t *testing.T) {
+	m := memFS(t)
+	b := newBed(t, m).open()
+	b.append(0, 5, 5)
+	ok(t, b.l.Close())
+	patch(t, m, seg(b, 0, extLog), func(d []byte) []byte { return append(d, "garbage at the end"...) })
+	b.clean = true
+	b.open()
+	if b.l.EndOffset() != 10 || len(b.rep.Cuts) != 1 {
+		t.Errorf("end %d, %+v", b.l.EndOffset(), b.rep)
+	}
+}
+
+// A power loss may undo half of a truncation: new batches, then old ones of an
+// earlier epoch. Without the comparison of epochs in checkEntry the old ones
+// would come back.
+func TestOldBatchesBehindNewOnesAreCut(t *testing.T) {
+	m := memFS(t)
+	b := newBed(t, m)
+	ok(t, m.MkdirAll(b.dir))
+	data := append(mkBatch(0, 1, 5, testNow), mkBatch(5, 3, 5, testNow)...)
+	data = append(data, mkBatch(10, 1, 5, testNow)...)
+	patchNew(t, m, seg(b, 0, extLog))
+	patch(t, m, seg(b, 0, extLog), func([]byte) []byte { return data })
+	b.open()
+	if b.l.EndOffset() != 10 || len(b.rep.Cuts) != 1 {
+		t.Errorf("end %d, %+v", b.l.EndOffset(), b.rep)
+	}
+}
+
 func oldMessage(magic byte, o kafka.Offset, ts kafka.WallMs, value string) []byte {
 	body := []byte{magic, 0}
 	if magic == 1 {

@@ -61,9 +61,7 @@ func (l *Log) indexOf(s *segment) (*indexes, error) {
 	}
 	ix, err := l.readIndex(s)
 	if errors.Is(err, errIndex) || errors.Is(err, fs.ErrNotExist) {
-		if ix, err = l.scanIndex(s); err == nil && !s.active.Load() {
-			err = l.writeIndex(s, ix, false)
-		}
+		ix, err = l.scanIndex(s) // kept in memory; Close writes it
 	}
 	if err != nil {
 		return nil, err

@@ -1,0 +1,195 @@
+package seglog
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"testing"
+
+	"moldau/internal/batch"
+	"moldau/internal/kafka"
+)
+
+func TestEpochRules(t *testing.T) {
+	var l epochs
+	for _, e := range []EpochStart{{2, 6}, {2, 9}, {3, 11}, {7, 20}} {
+		l, _ = l.assign(e.Epoch, e.Start)
+	}
+	if !slices.Equal(l, epochs{{2, 6}, {3, 11}, {7, 20}}) {
+		t.Fatal(l)
+	}
+	for _, c := range []struct {
+		epoch, want kafka.Epoch
+		end         kafka.Offset
+	}{{-1, -1, -1}, {0, 0, 6}, {1, 1, 6}, {2, 2, 11}, {3, 3, 20}, {5, 3, 20}, {7, 7, 30}, {8, -1, -1}} {
+		if e, o := l.endOffset(c.epoch, 30); e != c.want || o != c.end {
+			t.Errorf("epoch %d ends as %d at %d, want %d at %d", c.epoch, e, o, c.want, c.end)
+		}
+	}
+	for o, want := range map[kafka.Offset]kafka.Epoch{5: -1, 6: 2, 10: 2, 11: 3, 25: 7} {
+		if e := l.at(o); e != want {
+			t.Errorf("offset %d is of epoch %d, want %d", o, e, want)
+		}
+	}
+	type cut = func(kafka.Offset) (epochs, bool)
+	for _, c := range []struct {
+		f    cut
+		o    kafka.Offset
+		want epochs
+	}{
+		{l.truncateEnd, 20, epochs{{2, 6}, {3, 11}}}, {l.truncateEnd, 21, l}, {l.truncateEnd, 6, epochs{}},
+		{l.truncateStart, 6, l}, {l.truncateStart, 7, epochs{{2, 7}, {3, 11}, {7, 20}}}, {l.truncateStart, 5, l},
+		{l.truncateStart, 11, epochs{{3, 11}, {7, 20}}}, {l.truncateStart, 40, epochs{{7, 40}}},
+	} {
+		if got, _ := c.f(c.o); !slices.Equal(got, c.want) {
+			t.Errorf("cut at %d: %v, want %v", c.o, got, c.want)
+		}
+	}
+	if got, _ := l.assign(5, 10); !slices.Equal(got, epochs{{2, 6}, {5, 10}}) {
+		t.Error("conflicting entries stay:", got)
+	}
+}
+
+func TestTimestampLookup(t *testing.T) {
+	b := newBed(t, memFS(t))
+	b.cfg.SegmentBytes, b.cfg.IndexIntervalBytes = 700, 100
+	b.open()
+	stamps := []kafka.WallMs{}
+	for i := range 60 {
+		ts := testNow + kafka.WallMs(i*100+(i*37%5)*150) // not sorted
+		o := b.l.EndOffset()
+		ok(t, b.l.Append(testNow, mkBatch(o, kafka.Epoch(i/30), 3, ts)))
+		stamps = append(stamps, ts, ts+1, ts+2)
+	}
+	naive := func(ts kafka.WallMs, from int) (kafka.Offset, bool) {
+		for o := from; o < len(stamps); o++ {
+			if stamps[o] >= ts {
+				return kafka.Offset(o), true
+			}
+		}
+		return 0, false
+	}
+	check := func() {
+		t.Helper()
+		for ts := testNow - 10; ts < testNow+7000; ts += 7 {
+			want, exists := naive(ts, int(b.l.StartOffset()))
+			got, found, err := b.l.OffsetForTimestamp(ts, b.l.EndOffset())
+			ok(t, err)
+			if found != exists || found && (got.Offset != want || got.Timestamp != stamps[want] || got.Epoch != kafka.Epoch(want/90)) {
+				t.Fatalf("timestamp %d: %+v %v, want %d %v", ts, got, found, want, exists)
+			}
+		}
+		top := slices.Max(stamps)
+		if got, found, err := b.l.MaxTimestamp(); err != nil || !found || got.Timestamp != top || got.Offset != kafka.Offset(slices.Index(stamps, top)) {
+			t.Errorf("max %+v %v", got, err)
+		}
+	}
+	check()
+	ok(t, b.l.Rest())
+	if n := b.env.Files.Open(); n != 0 {
+		t.Errorf("%d files open at rest", n)
+	}
+	check()
+	ok(t, b.l.AdvanceStart(50))
+	check()
+	ok(t, b.l.Close())
+	b.clean, b.start = true, 50
+	b.open()
+	check()
+	if _, found, err := b.l.OffsetForTimestamp(testNow+5900, 60); found || err != nil {
+		t.Error("beyond the upper bound", err)
+	}
+}
+
+// Compressed batches are looked into by the function that the owner gives.
+func TestTimestampLookupInCompressedBatch(t *testing.T) {
+	b := newBed(t, memFS(t))
+	plain := mkBatch(0, 4, 10, 5000)
+	const zstd = batch.Zstd
+	b.env.Decompress = func(c batch.Codec, p []byte) ([]byte, error) {
+		if c != zstd || !bytes.Equal(p, []byte("squeezed")) {
+			return nil, fmt.Errorf("codec %s", c)
+		}
+		return plain.Records(), nil
+	}
+	x := append(bytes.Clone(plain[:batch.HeaderSize]), "squeezed"...)
+	x[10], x[11] = 0, byte(len(x)-batch.PrefixSize)
+	x[22] = byte(zstd)
+	c := batch.Batch(x)
+	c.SetMaxTimestamp(false, 5008) // a change, so that the checksum is made anew
+	c.SetMaxTimestamp(false, 5009)
+	b.open()
+	ok(t, b.l.Append(testNow, c))
+	if got, found, err := b.l.OffsetForTimestamp(5007, 10); err != nil || !found || got != (TimestampOffset{5007, 7, 4}) {
+		t.Error(got, found, err)
+	}
+}
+
+func TestTruncateFullyAndRestart(t *testing.T) {
+	b := newBed(t, memFS(t)).open()
+	b.append(3, 5, 5)
+	jobs, err := b.l.TruncateFully(100, testNow)
+	ok(t, err)
+	if b.l.StartOffset() != 100 || b.l.EndOffset() != 100 || len(b.l.Epochs()) != 0 || b.l.Producers().EndOffset() != 100 {
+		t.Error(b.l.StartOffset(), b.l.EndOffset(), b.l.Epochs())
+	}
+	b.append(4, 5)
+	for _, j := range jobs {
+		ok(t, j.Run())
+	}
+	ok(t, b.l.Close())
+	b.open()
+	if b.l.StartOffset() != 100 || b.l.EndOffset() != 105 || b.l.LatestEpoch() != 4 {
+		t.Error(b.l.StartOffset(), b.l.EndOffset(), b.l.LatestEpoch())
+	}
+}
+
+func TestAppendRefusesDisorder(t *testing.T) {
+	b := newBed(t, memFS(t)).open()
+	b.append(0, 5)
+	for _, x := range []batch.Batch{mkBatch(4, 0, 1, 0), mkBatch(5, 0, 1, 0)[:70], nil} {
+		if err := b.l.Append(testNow, x); err == nil {
+			t.Errorf("appended %d bytes", len(x))
+		}
+	}
+	ok(t, b.l.Append(testNow, mkBatch(9, 0, 1, 0)))
+	if b.l.EndOffset() != 10 {
+		t.Error(b.l.EndOffset())
+	}
+	if _, err := b.l.Read(6, 10, 1000, true); err != nil {
+		t.Error("a gap is not out of range:", err)
+	}
+}
+
+// Segments roll by size, by the timestamps of the records, and when offsets get
+// too far from the base.
+func TestRollRules(t *testing.T) {
+	b := newBed(t, memFS(t))
+	b.cfg.SegmentMs = 1000
+	b.env.Jitter = func(n int64) int64 { return n / 2 }
+	b.open()
+	at := func(o kafka.Offset, ts kafka.WallMs, segments int) {
+		t.Helper()
+		ok(t, b.l.Append(testNow, mkBatch(o, 0, 1, ts)))
+		if n := len(b.l.Segments()); n != segments {
+			t.Fatalf("%d segments, want %d", n, segments)
+		}
+	}
+	at(0, 5000, 1)
+	at(1, 6000, 1)
+	at(2, 6001, 2)
+	at(3, 6000, 2)
+	at(8+1<<31, 6000, 3)
+	if got := b.l.Segments()[2].BaseOffset; got != 8+1<<31 {
+		t.Error("base", got)
+	}
+	c := *b.cfg
+	c.SegmentBytes = 100
+	b.cfg = &c
+	b.l.SetConfig(&c)
+	at(9+1<<31, 6000, 4)
+	ok(t, b.l.Close())
+	b.clean = true
+	b.open()
+	at(11+1<<31, 6000, 5)
+}
