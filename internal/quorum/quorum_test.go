@@ -303,3 +303,56 @@ func TestOpensKafkasFolder(t *testing.T) {
 	}
 	q.stopNow()
 }
+
+// A directory that an older Kafka formatted: bootstrap.checkpoint beside the
+// folder, voters from the configuration, kraft.version 0. Fails if
+// ReadBootstrap knows only the 0-0 checkpoint, or if quorum-state ignores
+// kraft.version (Trap 17).
+func TestOldFolderWithBootstrapCheckpoint(t *testing.T) {
+	mem := newDisk(t)
+	write(t, mem, "data/bootstrap.checkpoint", readFile(t, "formatted-static.checkpoint"))
+	opts := options(t, mem)
+	opts.Static, _ = raft.NewVoterSet(raft.Voter{Key: raft.ReplicaKey{ID: 1}})
+	q := start(t, opts)
+	if v := q.Image().Version(); v != 33 {
+		t.Errorf("metadata.version %d", v)
+	}
+	q.stopNow()
+	state, err := vfs.ReadFile(mem, "data/"+Folder+"/quorum-state")
+	want := `{"clusterId":"","leaderId":1,"leaderEpoch":1,"votedId":-1,"appliedOffset":0,"currentVoters":[{"voterId":1}],"data_version":0}`
+	if err != nil || string(state) != want {
+		t.Errorf("quorum-state %s, %v", state, err)
+	}
+	log, err := vfs.ReadFile(mem, "data/"+Folder+"/00000000000000000000.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := records(t, log); !strings.HasPrefix(r[0], "batch 0-0 epoch 1 control true") {
+		t.Errorf("first batch under kraft.version 0: %s", r[0])
+	}
+}
+
+// Fails if FetchSnapshot-less joining forgets to reset the log (HC-039): a log
+// that ends before the newest snapshot is dropped and begins at the snapshot.
+func TestHC039OldLogGivesWayToTheSnapshot(t *testing.T) {
+	mem := formatted(t)
+	opts := busy(t, mem, -1)
+	q := open(t, opts)
+	snapshot := q.Image().Provenance()
+	if err := q.store.log.TruncateTo(20); err != nil { // as if the tail had been lost
+		t.Fatal(err)
+	}
+	if err := q.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		q = start(t, opts)
+		if first := q.store.StartOffset(); first != snapshot.EndOffset {
+			t.Fatalf("the log starts at %d, the snapshot ends at %d", first, snapshot.EndOffset)
+		}
+		if !q.Image().TopicByName("t0").Exists() {
+			t.Error("state of the snapshot is missing")
+		}
+		q.stopNow()
+	}
+}

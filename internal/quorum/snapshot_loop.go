@@ -67,7 +67,8 @@ func (q *Quorum) maybeSnapshot() {
 		q.fail(err)
 		return
 	}
-	if w == nil {
+	if w == nil { // there already; without this the deadline would stay in the past
+		q.snap.bytes, q.snap.oldest = 0, kafka.Never
 		return
 	}
 	q.snap.running, q.snap.bytes, q.snap.oldest = true, 0, kafka.Never

@@ -1,0 +1,173 @@
+package quorum
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"time"
+
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/raft"
+)
+
+// mesh connects quorums in one process. Messages are delivered by goroutines of
+// their own, in any order.
+type mesh struct {
+	mu    sync.Mutex
+	nodes map[kafka.NodeID]*Quorum
+	gone  map[kafka.NodeID]bool
+	reply map[uint64]func(raft.Body)
+	next  uint64
+}
+
+type meshPort struct {
+	m  *mesh
+	id kafka.NodeID
+}
+
+func (p meshPort) Request(r raft.Outgoing) {
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	from, to := p.m.nodes[p.id], p.m.nodes[r.To]
+	if p.m.gone[r.To] {
+		go from.Deliver(raft.RequestFailed{To: r.To, ID: r.ID})
+		return
+	}
+	p.m.next++
+	token := p.m.next
+	p.m.reply[token] = func(b raft.Body) { from.Deliver(raft.Response{From: r.To, ID: r.ID, Body: b}) }
+	go to.Deliver(raft.Request{Token: token, Body: r.Body})
+}
+
+func (p meshPort) Reply(r raft.Reply) {
+	p.m.mu.Lock()
+	defer p.m.mu.Unlock()
+	if f := p.m.reply[r.Token]; f != nil {
+		delete(p.m.reply, r.Token)
+		go f(r.Body)
+	}
+}
+
+// watched is a node of the mesh with what it has published.
+type watched struct {
+	*Quorum
+	id      kafka.NodeID
+	changed chan *metadata.Image
+}
+
+func startThree(t *testing.T) (*mesh, map[kafka.NodeID]*watched) {
+	m := &mesh{nodes: map[kafka.NodeID]*Quorum{}, gone: map[kafka.NodeID]bool{}, reply: map[uint64]func(raft.Body){}}
+	var voters []raft.Voter
+	for id := kafka.NodeID(1); id <= 3; id++ {
+		voters = append(voters, raft.Voter{Key: raft.ReplicaKey{ID: id, Dir: kafka.DirectoryID{15: byte(100 + id)}}, MaxKRaft: 1})
+	}
+	set, _ := raft.NewVoterSet(voters...)
+	nodes := map[kafka.NodeID]*watched{}
+	for _, v := range voters {
+		mem := newDisk(t)
+		if err := Format(FormatOptions{FS: mem, Dir: "data", KRaft: 1, Voters: set, Records: features(), Now: 1}); err != nil {
+			t.Fatal(err)
+		}
+		opts := options(t, mem)
+		opts.Raft.Self, opts.Raft.Endpoints, opts.Raft.Seed = v.Key, nil, uint64(v.Key.ID)
+		opts.Raft.ElectionTimeout, opts.Raft.FetchTimeout = 150*time.Millisecond, 300*time.Millisecond
+		opts.Raft.RequestTimeout, opts.Raft.FetchMaxWait = 300*time.Millisecond, 50*time.Millisecond
+		opts.Net = meshPort{m, v.Key.ID}
+		opts.Fatal = func(err error) { t.Error(err) }
+		q, err := Open(opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &watched{Quorum: q, id: v.Key.ID, changed: make(chan *metadata.Image, 1000)}
+		q.Subscribe(func(_ *metadata.Delta, img *metadata.Image) { w.changed <- img })
+		m.nodes[w.id], nodes[w.id] = q, w
+	}
+	for _, n := range nodes {
+		n.Start()
+	}
+	return m, nodes
+}
+
+// until waits for an image that satisfies ok.
+func (w *watched) until(t *testing.T, ok func(*metadata.Image) bool) *metadata.Image {
+	t.Helper()
+	limit := time.After(patience)
+	for {
+		select {
+		case img := <-w.changed:
+			if ok(img) {
+				return img
+			}
+		case <-limit:
+			t.Fatalf("node %d: %+v", w.id, w.Describe())
+		}
+	}
+}
+
+// Three shells elect, replicate, publish the same state everywhere, and go on
+// when the leader leaves. Fails if a follower publishes what is not committed,
+// or if replay skips a batch.
+func TestThreeNodes(t *testing.T) {
+	m, nodes := startThree(t)
+	boot := func(img *metadata.Image) bool { return img.Version() != 0 }
+	for _, n := range nodes {
+		n.until(t, boot)
+	}
+	for round := range 2 {
+		for _, n := range nodes { // whoever does not lead refuses
+			leader := n.Leader().Leader
+			if leader == n.id || leader == kafka.NoNode {
+				continue
+			}
+			c := make(chan error, 1)
+			n.Submit(Context{}, createTopic("x"), func(_ any, err error) { c <- err })
+			if err := <-c; !errors.Is(err, ErrNotController) {
+				t.Errorf("node %d is not the leader: %v", n.id, err)
+			}
+		}
+		var any *watched
+		for _, n := range nodes {
+			any = n
+		}
+		leader := nodes[any.Leader().Leader]
+		if leader == nil {
+			t.Fatalf("round %d: %+v", round, any.Describe())
+		}
+		q := &testQuorum{Quorum: leader.Quorum, t: t}
+		if round == 0 {
+			q.register()
+		} else {
+			hold := q.submit(createTopic("later")) // broker 1 is known to the new leader too
+			if o := <-hold; o.err != nil {
+				t.Fatal(o.err)
+			}
+		}
+		end := leader.Image().Provenance().EndOffset
+		for _, n := range nodes {
+			if n == leader {
+				continue
+			}
+			img := n.until(t, func(img *metadata.Image) bool { return img.Provenance().EndOffset >= end })
+			if img.Provenance().EndOffset == end && img.Hash() != leader.Image().Hash() {
+				t.Errorf("node %d has another state at offset %d", n.id, end)
+			}
+		}
+		if round == 1 {
+			break
+		}
+		m.mu.Lock()
+		m.gone[leader.id] = true
+		m.mu.Unlock()
+		epoch := leader.Leader().Epoch
+		q.stopNow()
+		delete(nodes, leader.id)
+		for _, n := range nodes {
+			n.until(t, func(img *metadata.Image) bool { return img.Provenance().Epoch > epoch })
+		}
+	}
+	for _, n := range nodes {
+		q := &testQuorum{Quorum: n.Quorum, t: t}
+		q.stopNow()
+	}
+}
