@@ -280,6 +280,11 @@ func (s *Store) Close() error {
 		d.recoveryMoved.Store(true)
 		d.startMoved.Store(true)
 	}
+	for d := range dirty {
+		d.appended.Store(false) // its checkpoints stay as they are
+		d.recoveryMoved.Store(false)
+		d.startMoved.Store(false)
+	}
 	errs = append(errs, s.checkpointHigh(), s.checkpointRecovery(), s.checkpointStart())
 	for _, d := range s.dirs {
 		if d.failed.Load() || dirty[d] || errors.Join(errs...) != nil {
@@ -290,9 +295,16 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
+// bulkClose is from how many logs on one sync of the file system is cheaper
+// than several syncs per log.
+const bulkClose = 200
+
 // closeLogs closes the logs side by side and tells which directories are not
 // in order.
 func (s *Store) closeLogs() map[*directory]bool {
+	n := 0
+	s.each(func(*Partition) { n++ })
+	bulk := n >= bulkClose
 	work := make(chan *Partition)
 	dirty := map[*directory]bool{}
 	var mu sync.Mutex
@@ -302,7 +314,7 @@ func (s *Store) closeLogs() map[*directory]bool {
 		go func() {
 			defer wg.Done()
 			for p := range work {
-				if err := p.close(); err != nil {
+				if err := p.close(bulk); err != nil {
 					s.opts.Log.Error("cannot close a log", "partition", p.tp, "error", err)
 					mu.Lock()
 					dirty[p.dir] = true
@@ -314,17 +326,29 @@ func (s *Store) closeLogs() map[*directory]bool {
 	s.each(func(p *Partition) { work <- p })
 	close(work)
 	wg.Wait()
+	for _, d := range s.dirs {
+		if !bulk || d.failed.Load() {
+			continue
+		}
+		if err := s.opts.FS.SyncAll(d.Path); err != nil {
+			s.opts.Log.Error("cannot sync a log directory", "dir", d.Path, "error", err)
+			dirty[d] = true
+		}
+	}
 	return dirty
 }
 
-func (p *Partition) close() error {
+func (p *Partition) close(bulk bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
 	p.view.Store(&view{leader: kafka.NoNode, epoch: kafka.NoEpoch})
 	log := p.log.Load()
-	if log == nil || p.dir.failed.Load() {
+	switch {
+	case log == nil || p.dir.failed.Load():
 		return nil
+	case bulk:
+		return log.CloseUnsynced()
 	}
 	return log.Close()
 }
