@@ -48,7 +48,6 @@ func produceCases() []compareCase {
 	add("append time", "append-time", plain("a", "b").bytes())
 	add("wrong CRC", "one", set(func(b *testBatch) { b.crcBy = 1 }))
 	add("too large", "small", plain(string(make([]byte, 300))).bytes())
-	add("null records", "one", nil)
 	add("empty records", "one", []byte{})
 	add("two batches", "one", append(one.bytes(), one.bytes()...))
 	add("magic 1", "one", set(func(b *testBatch) { b.magic = 1 }))
@@ -92,9 +91,12 @@ func produceCases() []compareCase {
 	single := func(name string, records []byte) {
 		cases = append(cases, compareCase{name: "Produce idempotent " + name, from: 13, to: 13, req: produceTo("three", 1, records), ignore: []string{"LogAppendTime"}})
 	}
-	single("starts at 5", idempotent(5, 0, "a"))
-	single("goes on", idempotent(6, 0, "b"))
-	single("duplicate", idempotent(5, 0, "a"))
+	cases = append(cases, compareCase{name: "Produce first sequence of a new log is 5", from: 13, to: 13, req: produceTo("by-hand", 1, idempotent(5, 0, "a"))})
+	single("starts", idempotent(0, 0, "-"))
+	single("goes on", plain("a", "b", "c", "d", "e").with(func(b *testBatch) { b.producer, b.epoch, b.sequence = 77, 0, 1 }).bytes())
+	single("goes on again", idempotent(6, 0, "b"))
+	single("duplicate", idempotent(6, 0, "b"))
+	single("of another producer starts at 8", plain("w").with(func(b *testBatch) { b.producer, b.epoch, b.sequence = 79, 0, 8 }).bytes())
 	single("gap", idempotent(9, 0, "c"))
 	single("new epoch", idempotent(0, 1, "d"))
 	single("old epoch", idempotent(7, 0, "e"))
@@ -216,5 +218,3 @@ func fetchCases() []compareCase {
 		{name: "Fetch session of nothing", from: 7, to: 18, req: fetchOf("one", 0, 0, session(0, 0), nothing)},
 	}
 }
-
-func knownDifferences() []difference { return nil }
