@@ -83,7 +83,7 @@ func parseStat(stat []byte) (time.Duration, error) {
 	var ticks int64
 	for _, f := range [][]byte{fields[utime], fields[stime]} {
 		n, err := strconv.ParseInt(string(f), 10, 64)
-		if err != nil || n < 0 {
+		if err != nil || n < 0 || n > 1<<40 {
 			return 0, fmt.Errorf("stat: CPU time %q is not a count", f)
 		}
 		ticks += n
@@ -103,7 +103,7 @@ func statusBytes(status []byte, name string) int64 {
 			return 0
 		}
 		kib, err := strconv.ParseInt(string(fields[0]), 10, 64)
-		if err != nil {
+		if err != nil || kib < 0 || kib > 1<<52 {
 			return 0
 		}
 		return kib << 10
