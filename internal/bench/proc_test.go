@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,23 @@ func TestProcessUsage(t *testing.T) {
 	// Fails if fields are counted from the first ')' or the first space.
 	if err != nil || got != want {
 		t.Errorf("got %+v, %v; want %+v", got, err, want)
+	}
+}
+
+func TestClockAndOwnCPUAgree(t *testing.T) {
+	before := ownCPU()
+	got, ok := Process{PID: os.Getpid()}.clockCPU()
+	after := ownCPU()
+	if !ok {
+		t.Skip("this kernel does not give the CPU clock of a process by its id")
+	}
+	const slack = 20 * time.Millisecond // rusage is scaled from ticks
+	if got < before-slack || got > after+slack {
+		t.Errorf("clock says %v, rusage %v to %v", got, before, after)
+	}
+	usage, err := Process{PID: os.Getpid()}.Usage()
+	if err != nil || usage.CPU < got || usage.RSSBytes <= 0 || usage.PeakRSSBytes < usage.RSSBytes/2 {
+		t.Errorf("usage %+v, %v", usage, err)
 	}
 }
 

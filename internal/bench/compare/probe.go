@@ -127,22 +127,28 @@ func usable(partitions int) func(*probe) error {
 		if found != partitions {
 			return fmt.Errorf("%d of %d partitions in metadata", found, partitions)
 		}
-		return allAnswer(p, ask)
+		return allAnswer(p, ask, partitions)
 	}
 }
 
-// allAnswer checks that every partition of the request is answered without error.
-func allAnswer(p *probe, ask *kmsg.ListOffsetsRequest) error {
+// allAnswer checks that every one of so many partitions of the request is answered
+// without error.
+func allAnswer(p *probe, ask *kmsg.ListOffsetsRequest, partitions int) error {
 	resp, err := p.request(ask)
 	if err != nil {
 		return err
 	}
+	answered := 0
 	for _, t := range resp.(*kmsg.ListOffsetsResponse).Topics {
 		for _, tp := range t.Partitions {
+			answered++
 			if err := kerr.ErrorForCode(tp.ErrorCode); err != nil {
 				return fmt.Errorf("%s-%d: %w", t.Topic, tp.Partition, err)
 			}
 		}
+	}
+	if answered != partitions {
+		return fmt.Errorf("%d of %d partitions answered ListOffsets", answered, partitions)
 	}
 	return nil
 }
