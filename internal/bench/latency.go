@@ -103,10 +103,9 @@ func (o LatencyOptions) measure(ctx context.Context, ends []int64) (*Result, err
 	if err != nil {
 		return nil, err
 	}
-	window := payloadWindow(o.RecordSize, o.Compressible, mark)
 	warmup := clock.Now() + o.Warmup
 	for _, s := range senders {
-		s.warmup, s.fill = warmup, stampedFill(window, o.RecordSize, mark)
+		s.warmup, s.fill = warmup, stampedFill(s.payloads, mark)
 	}
 	m, err := startMeter(o.BrokerPID)
 	if err != nil {
@@ -139,10 +138,9 @@ func (o LatencyOptions) measure(ctx context.Context, ends []int64) (*Result, err
 	return r, nil
 }
 
-// stampedFill gives each slot a buffer of its own, cut from the window at a new
-// place, and stamps it anew each time it is sent.
-func stampedFill(window []byte, size int, mark uint64) func(*slot) {
-	payloads := &Payloads{window: window, size: size}
+// stampedFill gives each slot a copy of a value of its own and stamps it anew each
+// time it is sent.
+func stampedFill(payloads *Payloads, mark uint64) func(*slot) {
 	return func(sl *slot) {
 		if sl.value == nil {
 			sl.value = append([]byte(nil), payloads.Next()...)

@@ -26,6 +26,12 @@ func NewPayloads(size int, ratio float64, seed uint64) *Payloads {
 	return &Payloads{window: payloadWindow(size, ratio, seed), size: size}
 }
 
+// Share returns the values of client i out of n, cut from the same pool from
+// another place on.
+func (p *Payloads) Share(i, n int) *Payloads {
+	return &Payloads{window: p.window, size: p.size, at: i * (payloadWindowBytes / n) % payloadWindowBytes}
+}
+
 // payloadWindow fills a pool for values of size bytes.
 func payloadWindow(size int, ratio float64, seed uint64) []byte {
 	window := make([]byte, payloadWindowBytes+size)

@@ -92,19 +92,19 @@ func (o ProduceOptions) senders(ctx context.Context) ([]*sender, error) {
 		return nil, err
 	}
 	var senders []*sender
+	pool := NewPayloads(o.RecordSize, o.Compressible, 1)
 	for i := range o.Clients {
 		client, err := o.Target.newClient(ctx, opts...)
 		if err != nil {
 			return senders, err
 		}
-		payloads := NewPayloads(o.RecordSize, o.Compressible, uint64(i))
+		payloads := pool.Share(i, o.Clients)
 		senders = append(senders, &sender{
 			client: client, topic: o.Topic.Name, acks: NewRecorder(),
-			rate:  o.Rate / float64(o.RecordSize) / float64(o.Clients),
-			limit: o.Stop.records(i, o.Clients, o.RecordSize),
-			fill: func(sl *slot) {
-				sl.record.Value = payloads.Next()
-			},
+			rate:     o.Rate / float64(o.RecordSize) / float64(o.Clients),
+			limit:    o.Stop.records(i, o.Clients, o.RecordSize),
+			payloads: payloads,
+			fill:     func(sl *slot) { sl.record.Value = payloads.Next() },
 		})
 	}
 	return senders, nil

@@ -153,6 +153,7 @@ type sender struct {
 	limit    int64
 	deadline time.Duration // on clock; 0 = none
 	warmup   time.Duration // on clock: latencies of records due before do not count
+	payloads *Payloads
 	// fill prepares the value of a slot that is about to be sent.
 	fill func(sl *slot)
 
