@@ -42,7 +42,7 @@ bench: ## run the microbenchmarks of the hot paths, with allocations
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/batch ./internal/wire ./internal/network ./internal/seglog ./internal/producerstate
 
 bench-kafka: build ## run Apache Kafka and moldau in turn on the same work and print ratios
-	$(GO) run ./internal/bench/compare --moldau bin/moldau
+	$(GO) run ./internal/bench/compare/cmd --moldau bin/moldau
 
 ci: ## what .ci/run does
 	bash .ci/run

@@ -15,6 +15,6 @@ To try it:  moldau server
 It formats ./moldau-data, listens on localhost:9092 and serves any Kafka client.`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(newServer(), newStorage())
+	root.AddCommand(newServer(), newStorage(), NewBench())
 	return root
 }

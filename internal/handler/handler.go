@@ -33,6 +33,7 @@ type Quorum struct {
 	Voters        []QuorumReplica
 	Observers     []QuorumReplica
 	Nodes         []QuorumNode
+	KRaftVersion  int16
 }
 
 // QuorumReplica is a voter or observer as the leader sees it.
@@ -109,6 +110,8 @@ type call struct {
 	wire.Header
 	api  *api
 	body []byte
+	// amend completes the controller's answer; nil if there is nothing to add.
+	amend func(kmsg.Response)
 }
 
 // keptScratch bounds the memory kept for decoding and validating.
