@@ -64,7 +64,7 @@ func TestHC032SnapshotIDIsExclusive(t *testing.T) {
 	}
 	store, rec, err := OpenStore(StoreOptions{FS: mem, Dir: "data",
 		OpenLog: func(folder string) (Log, error) {
-			return OpenSegments(mem, folder, opts.Log, func() kafka.WallMs { return 1 })
+			return OpenSegments(mem, folder, opts.Log, func() kafka.WallMs { return 1 }, nil)
 		}}, nil)
 	if err != nil {
 		t.Fatal(err)
