@@ -61,7 +61,7 @@ func (o ProducerOptions) kgo() ([]kgo.Opt, error) {
 	}
 	opts := []kgo.Opt{
 		kgo.RequiredAcks(ack), kgo.ProducerBatchCompression(codec), kgo.ProducerLinger(o.Linger),
-		kgo.ProducerBatchMaxBytes(int32(o.BatchBytes)), kgo.BrokerMaxWriteBytes(100 << 20),
+		kgo.ProducerBatchMaxBytes(int32(o.BatchBytes)), kgo.BrokerMaxWriteBytes(int32(requestBytes(o.BatchBytes))),
 		kgo.MaxBufferedRecords(maxBufferedRecords), kgo.MaxBufferedBytes(int(o.BufferBytes)),
 		kgo.RecordPartitioner(kgo.UniformBytesPartitioner(int(o.BatchBytes), false, false, nil)),
 	}
@@ -240,3 +240,7 @@ func closeAll(senders []*sender) {
 		s.client.Close()
 	}
 }
+
+// requestBytes bounds a Produce request: room for one full batch, and for small
+// batches of many partitions as much as Java's max.request.size allows.
+func requestBytes(batchBytes int64) int64 { return max(2*batchBytes, 2<<20) }
