@@ -94,46 +94,72 @@ func serving(p *probe) error {
 }
 
 // usable returns a check that so many partitions have leaders and that each one's
-// leader answers ListOffsets. It assumes a cluster of one.
+// leader answers ListOffsets. It assumes a cluster of one. The check is to be called
+// again until it passes; it remembers what it saw, so that looking stays cheap for
+// the server: leaders that were there once are not asked for again, and of all
+// partitions only one that was not ready the last time, until it is.
 func usable(partitions int) func(*probe) error {
-	return func(p *probe) error {
-		req := kmsg.NewPtrMetadataRequest()
-		req.Version = 12
-		req.Topics = nil // all
-		resp, err := p.request(req)
-		if err != nil {
-			return err
-		}
-		ask := kmsg.NewPtrListOffsetsRequest()
-		ask.Version, ask.ReplicaID = 7, -1
-		found := 0
-		for _, t := range resp.(*kmsg.MetadataResponse).Topics {
-			if t.ErrorCode != 0 || t.Topic == nil {
-				return fmt.Errorf("metadata of a topic: %w", kerr.ErrorForCode(t.ErrorCode))
-			}
-			rt := kmsg.NewListOffsetsRequestTopic()
-			rt.Topic = *t.Topic
-			for _, tp := range t.Partitions {
-				if tp.Leader < 0 || tp.ErrorCode != 0 {
-					return fmt.Errorf("%s-%d: leader %d, error %d", *t.Topic, tp.Partition, tp.Leader, tp.ErrorCode)
-				}
-				rp := kmsg.NewListOffsetsRequestTopicPartition()
-				rp.Partition, rp.Timestamp = tp.Partition, -1
-				rt.Partitions = append(rt.Partitions, rp)
-				found++
-			}
-			ask.Topics = append(ask.Topics, rt)
-		}
-		if found != partitions {
-			return fmt.Errorf("%d of %d partitions in metadata", found, partitions)
-		}
-		return allAnswer(p, ask, partitions)
-	}
+	u := usability{partitions: partitions}
+	return u.check
 }
 
-// allAnswer checks that every one of so many partitions of the request is answered
-// without error.
-func allAnswer(p *probe, ask *kmsg.ListOffsetsRequest, partitions int) error {
+// usability is the memory of a usable check.
+type usability struct {
+	partitions int
+	all        *kmsg.ListOffsetsRequest // nil until metadata is complete
+	stuck      *kmsg.ListOffsetsRequest // one partition; nil when none is known
+}
+
+// check is what usable returns.
+func (u *usability) check(p *probe) error {
+	if u.all == nil {
+		if err := u.leaders(p); err != nil {
+			return err
+		}
+	}
+	if u.stuck != nil {
+		if err := u.answer(p, u.stuck, 1); err != nil {
+			return err
+		}
+	}
+	return u.answer(p, u.all, u.partitions)
+}
+
+// leaders checks the metadata and keeps a request for the offsets of everything.
+func (u *usability) leaders(p *probe) error {
+	req := kmsg.NewPtrMetadataRequest()
+	req.Version = 12
+	req.Topics = nil // all
+	resp, err := p.request(req)
+	if err != nil {
+		return err
+	}
+	ask, found := offsetsRequest(), 0
+	for _, t := range resp.(*kmsg.MetadataResponse).Topics {
+		if t.ErrorCode != 0 || t.Topic == nil {
+			return fmt.Errorf("metadata of a topic: %w", kerr.ErrorForCode(t.ErrorCode))
+		}
+		rt := kmsg.NewListOffsetsRequestTopic()
+		rt.Topic = *t.Topic
+		for _, tp := range t.Partitions {
+			if tp.Leader < 0 || tp.ErrorCode != 0 {
+				return fmt.Errorf("%s-%d: leader %d, error %d", *t.Topic, tp.Partition, tp.Leader, tp.ErrorCode)
+			}
+			rt.Partitions = append(rt.Partitions, latest(tp.Partition))
+			found++
+		}
+		ask.Topics = append(ask.Topics, rt)
+	}
+	if found != u.partitions {
+		return fmt.Errorf("%d of %d partitions in metadata", found, u.partitions)
+	}
+	u.all = ask
+	return nil
+}
+
+// answer checks that every one of so many partitions of the request is answered
+// without error, and remembers the first that is not.
+func (u *usability) answer(p *probe, ask *kmsg.ListOffsetsRequest, partitions int) error {
 	resp, err := p.request(ask)
 	if err != nil {
 		return err
@@ -143,6 +169,9 @@ func allAnswer(p *probe, ask *kmsg.ListOffsetsRequest, partitions int) error {
 		for _, tp := range t.Partitions {
 			answered++
 			if err := kerr.ErrorForCode(tp.ErrorCode); err != nil {
+				rt := kmsg.NewListOffsetsRequestTopic()
+				rt.Topic, rt.Partitions = t.Topic, append(rt.Partitions, latest(tp.Partition))
+				u.stuck = offsetsRequest(rt)
 				return fmt.Errorf("%s-%d: %w", t.Topic, tp.Partition, err)
 			}
 		}
@@ -151,6 +180,20 @@ func allAnswer(p *probe, ask *kmsg.ListOffsetsRequest, partitions int) error {
 		return fmt.Errorf("%d of %d partitions answered ListOffsets", answered, partitions)
 	}
 	return nil
+}
+
+// offsetsRequest asks for the offsets of the topics as a consumer does.
+func offsetsRequest(topics ...kmsg.ListOffsetsRequestTopic) *kmsg.ListOffsetsRequest {
+	ask := kmsg.NewPtrListOffsetsRequest()
+	ask.Version, ask.ReplicaID, ask.Topics = 7, -1, topics
+	return ask
+}
+
+// latest asks for a partition's end offset.
+func latest(partition int32) kmsg.ListOffsetsRequestTopicPartition {
+	p := kmsg.NewListOffsetsRequestTopicPartition()
+	p.Partition, p.Timestamp = partition, -1
+	return p
 }
 
 // createTopics creates topics first…first+count-1, each with so many partitions,

@@ -101,6 +101,22 @@ func TestUsable(t *testing.T) {
 	}
 }
 
+func TestUsableAsksOnlyForWhatWasStuck(t *testing.T) {
+	check := usable(2)
+	if err := check(answering(t, described(1, 1), listed(0, 6))); err == nil {
+		t.Fatal("a partition without a leader is usable")
+	}
+	stuck := listed(6)
+	stuck.Topics[0].Partitions[0].Partition = 1
+	// Fails, for want of a second answer, if metadata or all partitions are asked again.
+	if err := check(answering(t, stuck)); err == nil || !strings.Contains(err.Error(), "t-1: NOT_LEADER") {
+		t.Errorf("still stuck: %v", err)
+	}
+	if err := check(answering(t, listed(0), listed(0, 0))); err != nil {
+		t.Errorf("at last: %v", err)
+	}
+}
+
 func TestCreateTopicsReportsTheFirstError(t *testing.T) {
 	resp := kmsg.NewPtrCreateTopicsResponse()
 	topic := kmsg.NewCreateTopicsResponseTopic()

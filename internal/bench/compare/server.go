@@ -117,9 +117,9 @@ func (n *node) ready(ctx context.Context, check func(*probe) error) (time.Durati
 		if err == nil {
 			return time.Since(n.started), nil
 		}
-		// Looking must not keep the server from getting ready: rest as long as the
-		// look took.
-		rest := max(probeInterval, time.Since(begin))
+		// Looking must not keep the server from getting ready: rest several times
+		// as long as the look took.
+		rest := max(probeInterval, 4*time.Since(begin))
 		select {
 		case <-n.exited:
 			return 0, fmt.Errorf("the server ended while it started:\n%s", n.tail())
