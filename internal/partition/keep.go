@@ -61,15 +61,35 @@ func (r *removals) due(now kafka.WallMs) (folders []string, jobs []seglog.Remova
 	return folders, jobs
 }
 
-// chore is something that the keeper does from time to time.
+// waiting tells whether anything is to be deleted.
+func (r *removals) waiting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.folders)+len(r.jobs) > 0
+}
+
+// chore is something that the keeper does from time to time, less often while
+// idle says that there is nothing to do.
 type chore struct {
 	every time.Duration
 	next  kafka.Mono
 	do    func(now kafka.Now)
+	idle  func() bool
 }
 
-// keeperTick is how often the keeper looks for what is due besides its chores.
-const keeperTick = time.Second
+// The keeper looks for deletions and flush.ms every second, or every ten when
+// it knows of none.
+const (
+	keeperTick = time.Second
+	keeperIdle = 10 * time.Second
+)
+
+func (c *chore) wait() time.Duration {
+	if c.idle != nil && c.idle() {
+		return max(c.every, keeperIdle)
+	}
+	return c.every
+}
 
 // keep does the work behind: retention, checkpoints, deletion, expiry.
 func (s *Store) keep() {
@@ -82,8 +102,8 @@ func (s *Store) keep() {
 		{every: ms(s.opts.FlushCheckpointMs), do: func(kafka.Now) { s.checkpointRecovery() }},
 		{every: ms(s.opts.StartCheckpointMs), do: func(kafka.Now) { s.checkpointStart() }},
 		{every: 10 * time.Minute, do: s.expireProducers},
-		{every: keeperTick, do: s.removeDue},
-		{every: keeperTick, do: s.flushDue},
+		{every: keeperTick, do: s.removeDue, idle: func() bool { return !s.removals.waiting() }},
+		{every: keeperTick, do: s.flushDue, idle: func() bool { return !s.flushByTime.Load() }},
 	}
 	for _, c := range chores[1:] {
 		c.next = start.Add(c.every)
@@ -101,7 +121,7 @@ func (s *Store) keep() {
 		for _, c := range chores {
 			if c.next <= now.Mono {
 				c.do(now)
-				c.next = now.Mono.Add(c.every)
+				c.next = now.Mono.Add(c.wait())
 			}
 			first = min(first, c.next)
 		}
@@ -164,7 +184,7 @@ func (s *Store) removeDue(now kafka.Now) {
 func (s *Store) flushDue(now kafka.Now) {
 	s.each(func(p *Partition) {
 		wait := p.Settings().FlushMs
-		if wait == 1<<63-1 {
+		if wait == never {
 			return
 		}
 		p.mu.Lock()

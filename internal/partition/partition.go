@@ -276,6 +276,9 @@ func (p *Partition) assign(a replica.Assignment, now kafka.WallMs) {
 // configure takes in new settings.
 func (p *Partition) configure(s *Settings) {
 	p.settings.Store(s)
+	if s.FlushMs != never {
+		p.store.flushByTime.Store(true)
+	}
 	if log := p.log.Load(); log != nil {
 		log.SetConfig(s.Log)
 	}
