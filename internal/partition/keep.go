@@ -71,12 +71,10 @@ type chore struct {
 // keeperTick is how often the keeper looks for what is due besides its chores.
 const keeperTick = time.Second
 
-// keep does the work behind: retention, checkpoints, deletion, expiry.
-func (s *Store) keep() {
-	defer s.work.Done()
-	start := s.opts.Now().Mono
+// chores lists the work behind: retention, checkpoints, deletion, expiry.
+func (s *Store) chores(start kafka.Mono) []*chore {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	chores := []*chore{
+	list := []*chore{
 		{every: ms(s.opts.RetentionCheckMs), next: start.Add(ms(s.opts.InitialTaskDelayMs)), do: s.retainAll},
 		{every: ms(s.opts.HighCheckpointMs), do: func(kafka.Now) { s.checkpointHigh() }},
 		{every: ms(s.opts.FlushCheckpointMs), do: func(kafka.Now) { s.checkpointRecovery() }},
@@ -85,9 +83,29 @@ func (s *Store) keep() {
 		{every: keeperTick, do: s.removeDue},
 		{every: keeperTick, do: s.flushDue},
 	}
-	for _, c := range chores[1:] {
+	for _, c := range list[1:] {
 		c.next = start.Add(c.every)
 	}
+	return list
+}
+
+// runDue does the chores that are due and tells when the next one is.
+func runDue(chores []*chore, now kafka.Now) kafka.Mono {
+	first := kafka.Never
+	for _, c := range chores {
+		if c.next <= now.Mono {
+			c.do(now)
+			c.next = now.Mono.Add(c.every)
+		}
+		first = min(first, c.next)
+	}
+	return first
+}
+
+// keep does the chores when they are due.
+func (s *Store) keep() {
+	defer s.work.Done()
+	chores := s.chores(s.opts.Now().Mono)
 	timer := time.NewTimer(keeperTick)
 	defer timer.Stop()
 	for {
@@ -96,15 +114,7 @@ func (s *Store) keep() {
 			return
 		case <-timer.C:
 		}
-		now := s.opts.Now()
-		first := kafka.Never
-		for _, c := range chores {
-			if c.next <= now.Mono {
-				c.do(now)
-				c.next = now.Mono.Add(c.every)
-			}
-			first = min(first, c.next)
-		}
+		first := runDue(chores, s.opts.Now())
 		timer.Reset(max(first.Sub(s.opts.Now().Mono), time.Millisecond))
 	}
 }

@@ -43,9 +43,11 @@ func (s *Store) Load(img *metadata.Image) error {
 		s.complete(t, img, now)
 		return true
 	})
-	s.work.Add(2)
-	go s.keep()
-	go s.flusher()
+	if !s.byHand {
+		s.work.Add(2)
+		go s.keep()
+		go s.flusher()
+	}
 	return nil
 }
 

@@ -58,6 +58,7 @@ type Store struct {
 	flushes  chan *Partition
 	stop     chan struct{}
 	work     sync.WaitGroup
+	byHand   bool // no goroutines behind: a test runs the chores
 
 	mu     sync.Mutex // Apply, Load and Close
 	closed bool
