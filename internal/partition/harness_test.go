@@ -55,12 +55,12 @@ type rig struct {
 	img   *metadata.Image
 	ended kafka.Offset
 
-	s       *Store
-	work    []*chore
-	clean   []bool // of the directories at the last open
-	fatal   atomic.Int32
-	ids     byte
-	offline func(*Options)
+	s     *Store
+	work  []*chore
+	clean []bool // of the directories at the last open
+	fatal atomic.Int32
+	ids   byte
+	tune  func(*Options)
 }
 
 func newRig(t *testing.T, dirs ...string) *rig {
@@ -118,8 +118,8 @@ func (r *rig) open() error {
 		r.clean = append(r.clean, clean)
 		o.Dirs = append(o.Dirs, Dir{Path: d, ID: kafka.DirectoryID{15: byte(100 + i)}, Clean: clean})
 	}
-	if r.offline != nil {
-		r.offline(&o)
+	if r.tune != nil {
+		r.tune(&o)
 	}
 	s := New(o)
 	s.byHand = true

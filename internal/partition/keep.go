@@ -214,10 +214,14 @@ func (s *Store) flusher() {
 // writeCheckpoint writes one offset file of each directory for which changed
 // says so.
 func (s *Store) writeCheckpoint(name string, changed func(*directory) *atomic.Bool, offset func(*Partition, *seglog.Log) (kafka.Offset, bool)) error {
+	s.checkpointing.Lock()
+	defer s.checkpointing.Unlock()
 	lists := map[*directory]logdir.Checkpoint{}
+	discards := map[*directory]uint64{}
 	for _, d := range s.dirs {
 		if !d.failed.Load() && changed(d).Swap(false) {
 			lists[d] = logdir.Checkpoint{}
+			discards[d] = d.discardCount()
 		}
 	}
 	if len(lists) == 0 {
@@ -246,9 +250,20 @@ func (s *Store) writeCheckpoint(name string, changed func(*directory) *atomic.Bo
 			changed(d).Store(true)
 			s.opts.Log.Error("cannot write a checkpoint", "dir", d.Path, "file", name, "error", err)
 			errs = append(errs, err)
+		} else {
+			d.rewritten(name, discards[d])
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// forget sees to it that no checkpoint file has marks of an older partition of
+// this name.
+func (s *Store) forget(d *directory, tp kafka.TopicPartition) error {
+	if !d.isStale(tp) {
+		return nil
+	}
+	return errors.Join(s.checkpointRecovery(), s.checkpointStart(), s.checkpointHigh())
 }
 
 func (s *Store) checkpointHigh() error {
