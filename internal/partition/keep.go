@@ -295,6 +295,10 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
+	if !s.loaded { // nothing was touched, and what is there is not known
+		s.Deadlines.Close()
+		return nil
+	}
 	close(s.stop)
 	s.work.Wait()
 	s.Deadlines.Close()

@@ -46,6 +46,7 @@ func (s *Store) Load(img *metadata.Image) error {
 		todo = append(todo, list...)
 	}
 	s.openAll(todo, img)
+	s.loaded = true
 	img.EachTopic(func(t metadata.Topic) bool {
 		s.complete(t, img, now)
 		return true

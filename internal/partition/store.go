@@ -64,6 +64,7 @@ type Store struct {
 	byHand        bool // no goroutines behind: a test runs the chores
 
 	mu     sync.Mutex // Apply, Load and Close
+	loaded bool
 	closed bool
 }
 
