@@ -124,16 +124,22 @@ func (s *Server) Listen(name, address string, h Handler) (net.Addr, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listener %s: %w", name, err)
 	}
+	return l.Addr(), s.Serve(l, name, h)
+}
+
+// Serve serves the connections of a listener that is open already, and closes
+// it with the Server.
+func (s *Server) Serve(l net.Listener, name string, h Handler) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		l.Close()
-		return nil, net.ErrClosed
+		return net.ErrClosed
 	}
 	s.listeners = append(s.listeners, l)
 	s.work.Add(1)
 	go s.accept(l, name, h)
-	return l.Addr(), nil
+	return nil
 }
 
 func (s *Server) accept(l net.Listener, name string, h Handler) {

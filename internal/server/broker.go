@@ -328,15 +328,20 @@ func (b *broker) askForIDs() {
 		waiters := b.idWaiters
 		b.idWaiters = nil
 		b.idMu.Unlock()
-		for _, w := range waiters {
-			if granted {
-				b.Next(w)
-			} else {
-				// As Kafka: the client comes back (RPCProducerIdManager).
-				w(-1, kafka.ErrCoordinatorLoadInProgress)
-			}
-		}
+		// Not on the loop of the quorum: Next may ask it for another block.
+		go b.hand(waiters, granted)
 	})
+}
+
+func (b *broker) hand(waiters []func(kafka.ProducerID, kafka.ErrorCode), granted bool) {
+	for _, w := range waiters {
+		if granted {
+			b.Next(w)
+		} else {
+			// As Kafka: the client comes back (RPCProducerIdManager).
+			w(-1, kafka.ErrCoordinatorLoadInProgress)
+		}
+	}
 }
 
 // controllerLink is the handlers' way to the controller of this node.
