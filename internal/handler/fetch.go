@@ -145,7 +145,7 @@ func (f *fetching) read() bool {
 		f.news[i] = p.News()
 		limit := max(min(int(t.MaxBytes), room), 0)
 		res := p.Read(partition.ReadRequest{
-			Offset: t.Offset, LeaderEpoch: t.CurrentLeaderEpoch, LastFetchedEpoch: t.LastFetchedEpoch, MaxBytes: limit,
+			Offset: t.Offset, LeaderEpoch: t.CurrentLeaderEpoch, CheckEpoch: t.LastFetchedEpoch != kafka.NoEpoch, LastFetchedEpoch: t.LastFetchedEpoch, MaxBytes: limit,
 			MinOne: got == 0, ReadCommitted: f.committed,
 		})
 		if res.Records != nil {

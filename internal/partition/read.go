@@ -13,7 +13,9 @@ import (
 type ReadRequest struct {
 	Offset      kafka.Offset
 	LeaderEpoch kafka.Epoch // that the client believes in; NoEpoch: does not say
-	// LastFetchedEpoch is that of the record before Offset; NoEpoch: not told.
+	// CheckEpoch: LastFetchedEpoch is that of the record before Offset; if the log
+	// has another history, the answer says where they part (KIP-595).
+	CheckEpoch       bool
 	LastFetchedEpoch kafka.Epoch
 	MaxBytes         int
 	MinOne           bool // the first batch even if it is larger than MaxBytes
@@ -47,11 +49,11 @@ func (p *Partition) Read(q ReadRequest) wire.FetchResult {
 		return res
 	}
 	res.HighWatermark, res.LastStableOffset = kafka.Offset(p.hw.Load()), kafka.Offset(p.lso.Load())
-	if q.LastFetchedEpoch != kafka.NoEpoch {
+	if q.CheckEpoch {
 		e, end := log.EndOffsetForEpoch(q.LastFetchedEpoch)
 		switch {
 		case e == kafka.NoEpoch || end == kafka.NoOffset:
-			return p.readFailed(res, seglog.ErrOffsetOutOfRange)
+			return p.readFailed(log, res, seglog.ErrOffsetOutOfRange)
 		case e < q.LastFetchedEpoch || end < q.Offset:
 			res.LogStart = log.StartOffset()
 			res.Diverging = &kafka.OffsetAndEpoch{Offset: end, Epoch: e}
