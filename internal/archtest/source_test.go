@@ -266,3 +266,43 @@ func TestNoTestSleeps(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+var testName = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
+
+// Every test that the documents name exists.
+func TestDocumentsNameRealTests(t *testing.T) {
+	exists := map[string]bool{}
+	err := filepath.WalkDir(root(t), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				exists[f.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := filepath.Glob(root(t) + "/docs/*.md")
+	if err != nil || len(docs) == 0 {
+		t.Fatal(err, docs)
+	}
+	for _, doc := range docs {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range testName.FindAllSubmatch(text, -1) {
+			if !exists[string(m[1])] {
+				t.Errorf("%s names %s, which does not exist", doc, m[1])
+			}
+		}
+	}
+}

@@ -27,6 +27,8 @@ type fetching struct {
 	committed bool
 	s         session.Fetch
 	parts     []*partition.Partition // beside s.Targets; nil: there is none here
+	news      []uint64               // beside parts, as it was before the read
+	parked    int                    // partitions counted in h.parked
 	results   []wire.FetchResult     // beside s.Targets
 	waiter    *partition.Waiter
 	gone      atomic.Bool
@@ -53,15 +55,32 @@ func (h *Handler) fetch(c *call) {
 	}
 	f.results = make([]wire.FetchResult, len(f.s.Targets))
 	f.parts = make([]*partition.Partition, len(f.s.Targets))
+	f.news = make([]uint64, len(f.s.Targets))
 	if req.ReplicaID >= 0 {
 		f.refuse(kafka.ErrNotLeaderForPartition) // copies between brokers come with replication
 		return
 	}
-	if f.read() || req.MaxWaitMs <= 0 {
+	if f.read() || req.MaxWaitMs <= 0 || !f.mayPark() {
 		f.answer()
 		return
 	}
+	f.c.FreeFrame()
+	f.c.body, f.c.ClientID = nil, nil
 	f.park()
+}
+
+// maxParkedPartitions bounds the partitions of all fetches that wait, which is
+// what they take of memory; one that does not fit is answered at once.
+const maxParkedPartitions = 2_000_000
+
+func (f *fetching) mayPark() bool {
+	n := len(f.parts)
+	if f.h.parked.Add(int64(n)) > maxParkedPartitions {
+		f.h.parked.Add(-int64(n))
+		return false
+	}
+	f.parked = n
+	return true
 }
 
 // sessionRequest gives the part of a request that concerns its session.
@@ -123,9 +142,10 @@ func (f *fetching) read() bool {
 			continue
 		}
 		waitFor++
+		f.news[i] = p.News()
 		limit := max(min(int(t.MaxBytes), room), 0)
 		res := p.Read(partition.ReadRequest{
-			Offset: t.Offset, LeaderEpoch: t.CurrentLeaderEpoch, LastFetchedEpoch: t.LastFetchedEpoch, MaxBytes: limit,
+			Offset: t.Offset, LeaderEpoch: t.CurrentLeaderEpoch, CheckEpoch: t.LastFetchedEpoch != kafka.NoEpoch, LastFetchedEpoch: t.LastFetchedEpoch, MaxBytes: limit,
 			MinOne: got == 0, ReadCommitted: f.committed,
 		})
 		if res.Records != nil {
@@ -165,29 +185,25 @@ func (f *fetching) release() {
 }
 
 // park waits for news of the partitions, or the deadline, or the end of the
-// connection. From the first Watch on, wake may run beside it and own f; park
-// then only touches copies.
+// connection. From OnGone on, wake may run beside it and own f, and the place
+// of the answer may be another request's; park then only touches copies.
 func (f *fetching) park() {
-	parts := slices.Clone(f.parts)
-	before := make([]kafka.Offset, len(parts))
-	for i := range parts {
-		before[i] = f.results[i].HighWatermark
-	}
+	parts, before, deadline := slices.Clone(f.parts), slices.Clone(f.news), f.deadline
 	f.release()
 	w := partition.NewWaiter(f.wake)
 	f.waiter = w
 	deadlines := f.h.opts.Store.Deadlines
-	deadlines.Add(w, f.deadline)
 	if !f.c.OnGone(func() { f.gone.Store(true); w.Fire() }) {
 		f.gone.Store(true)
 		w.Fire()
 	}
+	deadlines.Add(w, deadline)
 	news := false
 	for i, p := range parts {
 		if p != nil {
 			p.Watch(w)
 			// What came between reading and watching has woken nobody.
-			news = news || p.HighWatermark() != before[i]
+			news = news || p.News() != before[i]
 		}
 	}
 	if news {
@@ -212,6 +228,7 @@ func (f *fetching) wake() {
 	unwatch(f.h.opts.Store.Deadlines, f.waiter, f.parts)
 	f.img = f.h.opts.Image()
 	if f.gone.Load() {
+		f.h.parked.Add(-int64(f.parked))
 		f.c.NoReply()
 		return
 	}
@@ -224,6 +241,7 @@ func (f *fetching) wake() {
 
 // answer settles the session and sends what was read.
 func (f *fetching) answer() {
+	f.h.parked.Add(-int64(f.parked))
 	told := make([]session.Told, len(f.results))
 	for i := range f.results {
 		r := &f.results[i]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -91,6 +92,7 @@ type Handler struct {
 	sessionsMu sync.Mutex
 	sessions   *session.Cache
 
+	parked   atomic.Int64 // partitions of fetches that wait
 	creating autoCreation
 	scratch  chan *produceScratch
 }

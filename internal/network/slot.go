@@ -38,6 +38,15 @@ func (sl *slot) OnGone(f func()) bool {
 	return true
 }
 
+// FreeFrame implements wire.Slot.
+func (sl *slot) FreeFrame() {
+	c := sl.c
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.free(sl.frame, sl.charge)
+	sl.frame, sl.charge = nil, 0
+}
+
 // Drop implements wire.Slot.
 func (sl *slot) Drop(err error) {
 	c := sl.c

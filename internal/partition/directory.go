@@ -33,6 +33,63 @@ type directory struct {
 
 	mu       sync.Mutex
 	lastFull time.Time
+	stale    map[kafka.TopicPartition]staleMarks
+	discards uint64
+}
+
+// staleMarks says which checkpoint files on the disk may still have a partition
+// that is gone; each holds the number of the discard that made it so, 0: not.
+type staleMarks [len(checkpointFiles)]uint64
+
+// discarded notes that the checkpoint files may have marks of a partition that
+// is gone, which must not be taken for those of a new one (HC-121).
+func (d *directory) discarded(tp kafka.TopicPartition) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stale == nil {
+		d.stale = map[kafka.TopicPartition]staleMarks{}
+	}
+	d.discards++
+	var m staleMarks
+	for i := range m {
+		m[i] = d.discards
+	}
+	d.stale[tp] = m
+	d.appended.Store(true)
+	d.recoveryMoved.Store(true)
+	d.startMoved.Store(true)
+}
+
+func (d *directory) isStale(tp kafka.TopicPartition) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	_, ok := d.stale[tp]
+	return ok
+}
+
+func (d *directory) discardCount() uint64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.discards
+}
+
+// rewritten says that a checkpoint file was written from a list made after the
+// discard of that number.
+func (d *directory) rewritten(name string, upTo uint64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for tp, m := range d.stale {
+		for i := range m {
+			if checkpointFiles[i] == name && m[i] <= upTo {
+				m[i] = 0
+			}
+		}
+		if m == (staleMarks{}) {
+			delete(d.stale, tp)
+		} else {
+			d.stale[tp] = m
+		}
+	}
 }
 
 // fail takes the directory offline, for good (LogDirFailureChannel): nothing is
@@ -70,6 +127,9 @@ const (
 	startFile    = "log-start-offset-checkpoint"
 	cleanerFile  = "cleaner-offset-checkpoint"
 )
+
+// checkpointFiles are those that are read at a start.
+var checkpointFiles = [...]string{recoveryFile, highFile, startFile}
 
 // readCheckpoints reads what a directory says; a corrupt file counts as empty,
 // which costs a longer recovery and nothing else.

@@ -61,33 +61,71 @@ func (r *removals) due(now kafka.WallMs) (folders []string, jobs []seglog.Remova
 	return folders, jobs
 }
 
-// chore is something that the keeper does from time to time.
+// waiting tells whether anything is to be deleted.
+func (r *removals) waiting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.folders)+len(r.jobs) > 0
+}
+
+// chore is something that the keeper does from time to time, less often while
+// idle says that there is nothing to do.
 type chore struct {
 	every time.Duration
 	next  kafka.Mono
 	do    func(now kafka.Now)
+	idle  func() bool
 }
 
-// keeperTick is how often the keeper looks for what is due besides its chores.
-const keeperTick = time.Second
+// The keeper looks for deletions and flush.ms every second, or every ten when
+// it knows of none.
+const (
+	keeperTick = time.Second
+	keeperIdle = 10 * time.Second
+)
 
-// keep does the work behind: retention, checkpoints, deletion, expiry.
-func (s *Store) keep() {
-	defer s.work.Done()
-	start := s.opts.Now().Mono
+func (c *chore) wait() time.Duration {
+	if c.idle != nil && c.idle() {
+		return max(c.every, keeperIdle)
+	}
+	return c.every
+}
+
+// chores lists the work behind: retention, checkpoints, deletion, expiry.
+func (s *Store) chores(start kafka.Mono) []*chore {
 	ms := func(n int64) time.Duration { return time.Duration(n) * time.Millisecond }
-	chores := []*chore{
+	list := []*chore{
 		{every: ms(s.opts.RetentionCheckMs), next: start.Add(ms(s.opts.InitialTaskDelayMs)), do: s.retainAll},
 		{every: ms(s.opts.HighCheckpointMs), do: func(kafka.Now) { s.checkpointHigh() }},
 		{every: ms(s.opts.FlushCheckpointMs), do: func(kafka.Now) { s.checkpointRecovery() }},
 		{every: ms(s.opts.StartCheckpointMs), do: func(kafka.Now) { s.checkpointStart() }},
 		{every: 10 * time.Minute, do: s.expireProducers},
-		{every: keeperTick, do: s.removeDue},
-		{every: keeperTick, do: s.flushDue},
+		{every: keeperTick, do: s.removeDue, idle: func() bool { return !s.removals.waiting() }},
+		{every: keeperTick, do: s.flushDue, idle: func() bool { return !s.flushByTime.Load() }},
 	}
-	for _, c := range chores[1:] {
+	for _, c := range list[1:] {
 		c.next = start.Add(c.every)
 	}
+	return list
+}
+
+// runDue does the chores that are due and tells when the next one is.
+func runDue(chores []*chore, now kafka.Now) kafka.Mono {
+	first := kafka.Never
+	for _, c := range chores {
+		if c.next <= now.Mono {
+			c.do(now)
+			c.next = now.Mono.Add(c.wait())
+		}
+		first = min(first, c.next)
+	}
+	return first
+}
+
+// keep does the chores when they are due.
+func (s *Store) keep() {
+	defer s.work.Done()
+	chores := s.chores(s.opts.Now().Mono)
 	timer := time.NewTimer(keeperTick)
 	defer timer.Stop()
 	for {
@@ -96,15 +134,7 @@ func (s *Store) keep() {
 			return
 		case <-timer.C:
 		}
-		now := s.opts.Now()
-		first := kafka.Never
-		for _, c := range chores {
-			if c.next <= now.Mono {
-				c.do(now)
-				c.next = now.Mono.Add(c.every)
-			}
-			first = min(first, c.next)
-		}
+		first := runDue(chores, s.opts.Now())
 		timer.Reset(max(first.Sub(s.opts.Now().Mono), time.Millisecond))
 	}
 }
@@ -164,7 +194,7 @@ func (s *Store) removeDue(now kafka.Now) {
 func (s *Store) flushDue(now kafka.Now) {
 	s.each(func(p *Partition) {
 		wait := p.Settings().FlushMs
-		if wait == 1<<63-1 {
+		if wait == never {
 			return
 		}
 		p.mu.Lock()
@@ -204,10 +234,14 @@ func (s *Store) flusher() {
 // writeCheckpoint writes one offset file of each directory for which changed
 // says so.
 func (s *Store) writeCheckpoint(name string, changed func(*directory) *atomic.Bool, offset func(*Partition, *seglog.Log) (kafka.Offset, bool)) error {
+	s.checkpointing.Lock()
+	defer s.checkpointing.Unlock()
 	lists := map[*directory]logdir.Checkpoint{}
+	discards := map[*directory]uint64{}
 	for _, d := range s.dirs {
 		if !d.failed.Load() && changed(d).Swap(false) {
 			lists[d] = logdir.Checkpoint{}
+			discards[d] = d.discardCount()
 		}
 	}
 	if len(lists) == 0 {
@@ -236,9 +270,20 @@ func (s *Store) writeCheckpoint(name string, changed func(*directory) *atomic.Bo
 			changed(d).Store(true)
 			s.opts.Log.Error("cannot write a checkpoint", "dir", d.Path, "file", name, "error", err)
 			errs = append(errs, err)
+		} else {
+			d.rewritten(name, discards[d])
 		}
 	}
 	return errors.Join(errs...)
+}
+
+// forget sees to it that no checkpoint file has marks of an older partition of
+// this name.
+func (s *Store) forget(d *directory, tp kafka.TopicPartition) error {
+	if !d.isStale(tp) {
+		return nil
+	}
+	return errors.Join(s.checkpointRecovery(), s.checkpointStart(), s.checkpointHigh())
 }
 
 func (s *Store) checkpointHigh() error {
@@ -270,6 +315,10 @@ func (s *Store) Close() error {
 	}
 	s.closed = true
 	s.mu.Unlock()
+	if !s.loaded { // nothing was touched, and what is there is not known
+		s.Deadlines.Close()
+		return nil
+	}
 	close(s.stop)
 	s.work.Wait()
 	s.Deadlines.Close()

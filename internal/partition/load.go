@@ -31,21 +31,31 @@ func (s *Store) Load(img *metadata.Image) error {
 	defer s.mu.Unlock()
 	now := s.opts.Now().Wall
 	var todo []found
+	seen := map[kafka.TopicPartition]string{}
 	for _, d := range s.dirs {
 		list, err := s.scan(d, img, now)
 		if err != nil {
 			return err
 		}
+		for _, f := range list {
+			if other := seen[f.folder.TopicPartition]; other != "" {
+				return fmt.Errorf("%s and %s hold the same partition; move one of them elsewhere", other, f.opts.Dir)
+			}
+			seen[f.folder.TopicPartition] = f.opts.Dir
+		}
 		todo = append(todo, list...)
 	}
 	s.openAll(todo, img)
+	s.loaded = true
 	img.EachTopic(func(t metadata.Topic) bool {
 		s.complete(t, img, now)
 		return true
 	})
-	s.work.Add(2)
-	go s.keep()
-	go s.flusher()
+	if !s.byHand {
+		s.work.Add(2)
+		go s.keep()
+		go s.flusher()
+	}
 	return nil
 }
 
@@ -69,7 +79,7 @@ func (s *Store) scan(d *directory, img *metadata.Image, now kafka.WallMs) ([]fou
 			if err != nil {
 				s.opts.Log.Warn("topic id of a log is not readable", "error", err)
 			}
-			if !ok || !s.placed(img, id, f.Partition) || s.Partition(id, f.Partition) != nil {
+			if !ok || !s.placed(img, id, f.Partition) {
 				s.stray(d, f, id)
 				continue
 			}
@@ -94,6 +104,7 @@ func (s *Store) stray(d *directory, f logdir.Folder, id kafka.TopicID) {
 	if err := s.opts.FS.Rename(d.Path+"/"+f.Name, d.Path+"/"+to); err != nil {
 		s.opts.Log.Error("cannot put a log aside", "error", err)
 	}
+	d.discarded(f.TopicPartition)
 }
 
 // openAll opens logs side by side; damage takes single partitions offline.

@@ -98,29 +98,47 @@ func (p *Partition) Append(b batch.Batch, acksAll bool, now kafka.WallMs) Append
 		return failed(kafka.ErrRecordListTooLarge, fmt.Sprintf("Message batch size is %d bytes, which exceeds the maximum configured segment size of %d.", len(b), settings.SegmentBytes))
 	}
 	p.mu.Lock()
-	a, end, rose := p.append(b, settings, acksAll, now)
-	unflushed := end - p.recoveryPoint()
+	a, end := p.append(b, settings, acksAll, now)
+	flush := a.Code == 0 && int64(end-p.recoveryPoint()) >= settings.FlushMessages
+	rose := a.Code == 0 && !flush && p.raise(end)
 	p.mu.Unlock()
+	if flush {
+		// Readers must not see what a power loss could take back, when flush
+		// settings say that it is to be durable.
+		if err := p.flushTo(end); err != nil {
+			return failed(p.flushCode(err), "")
+		}
+		p.mu.Lock()
+		rose = p.raise(end)
+		p.mu.Unlock()
+	}
 	if rose {
 		p.watch.wake()
-	}
-	if a.Code == 0 && int64(unflushed) >= settings.FlushMessages {
-		if err := p.flushTo(end); err != nil {
-			return failed(kafka.ErrKafkaStorageError, "")
-		}
 	}
 	return a
 }
 
-func (p *Partition) append(b batch.Batch, settings *Settings, acksAll bool, now kafka.WallMs) (a Appended, end kafka.Offset, rose bool) {
+// raise lets the high watermark follow the log up to end and tells whether it
+// rose. Called with mu held.
+func (p *Partition) raise(end kafka.Offset) bool {
+	log := p.log.Load()
+	if p.closed || log == nil || !p.state.Appended(end) {
+		return false
+	}
+	p.publish(log)
+	p.dir.appended.Store(true)
+	return true
+}
+
+func (p *Partition) append(b batch.Batch, settings *Settings, acksAll bool, now kafka.WallMs) (a Appended, end kafka.Offset) {
 	log, code := p.writable()
 	if code != 0 {
 		a = failed(code, "")
 		a.Leader, a.Epoch = p.Leader()
-		return a, 0, false
+		return a, 0
 	}
 	if acksAll && !p.state.EnoughInSync(settings.MinInSync) {
-		return failed(kafka.ErrNotEnoughReplicas, fmt.Sprintf("The size of the current ISR is insufficient to satisfy the min.isr requirement of %d for partition %s", settings.MinInSync, p.tp)), 0, false
+		return failed(kafka.ErrNotEnoughReplicas, fmt.Sprintf("The size of the current ISR is insufficient to satisfy the min.isr requirement of %d for partition %s", settings.MinInSync, p.tp)), 0
 	}
 	end = log.EndOffset()
 	a = Appended{BaseOffset: end, AppendTimeMs: kafka.NoTimestamp, LogStart: log.StartOffset(), Leader: kafka.NoNode}
@@ -135,32 +153,27 @@ func (p *Partition) append(b batch.Batch, settings *Settings, acksAll bool, now 
 		case producerstate.Reject:
 			a = failed(v.Code, v.Reason)
 			a.LogStart = log.StartOffset()
-			return a, 0, false
+			return a, 0
 		case producerstate.Duplicate:
 			a.BaseOffset = v.BaseOffset
 			if settings.Rules.LogAppendTime {
 				a.AppendTimeMs = v.Timestamp
 			}
-			return a, v.LastOffset + 1, false
+			return a, v.LastOffset + 1
 		}
 	}
 	if err := log.Append(now, b); err != nil {
-		return failed(p.appendFailed(err), ""), 0, false
+		return failed(p.appendFailed(err), ""), 0
 	}
 	end = log.EndOffset()
 	if p.lastFlushMs == 0 {
 		p.lastFlushMs = now
 	}
-	rose = p.state.Appended(end)
-	if rose {
-		p.publish(log)
-	}
-	p.dir.appended.Store(true)
 	if base := log.ActiveBase(); base != p.base {
 		p.base = base
 		p.store.flushSoon(p)
 	}
-	return a, end, rose
+	return a, end
 }
 
 func headerOf(b batch.Batch) producerstate.Header {
@@ -208,7 +221,7 @@ func (p *Partition) publish(log *seglog.Log) {
 // appendFailed decides what an error of the log means. Called with mu held.
 func (p *Partition) appendFailed(err error) kafka.ErrorCode {
 	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+	case full(err):
 		p.dir.full(err)
 		if log := p.log.Load(); log.Offline() != nil {
 			p.dir.fail(err)
@@ -219,14 +232,33 @@ func (p *Partition) appendFailed(err error) kafka.ErrorCode {
 	return kafka.ErrKafkaStorageError
 }
 
+// full tells whether an error is that of a full disk.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// errGone says that the log went away before it was flushed.
+var errGone = errors.New("the log has gone")
+
+// flushCode is what a failed flush means to a producer. Called without mu.
+func (p *Partition) flushCode(err error) kafka.ErrorCode {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if errors.Is(err, errGone) && p.closed {
+		return kafka.ErrNotLeaderForPartition // retriable; the batch may be stored
+	}
+	return kafka.ErrKafkaStorageError
+}
+
 // flushTo makes everything below end durable. Concurrent callers share fsyncs.
 func (p *Partition) flushTo(end kafka.Offset) error {
 	p.flushing.Lock()
 	defer p.flushing.Unlock()
 	p.mu.Lock()
 	log := p.log.Load()
-	if p.closed || log == nil || log.RecoveryPoint() >= end {
+	if durable := log != nil && log.RecoveryPoint() >= end; durable || p.closed || log == nil {
 		p.mu.Unlock()
+		if !durable {
+			return errGone
+		}
 		return nil
 	}
 	job := log.PrepareFlush()
@@ -245,6 +277,10 @@ func (p *Partition) flushTo(end kafka.Offset) error {
 	defer p.mu.Unlock()
 	if doneErr := log.FlushDone(job); err == nil {
 		err = doneErr
+	}
+	if err != nil && full(err) && log.Offline() == nil {
+		p.dir.full(err)
+		return err
 	}
 	if err != nil {
 		p.dir.fail(fmt.Errorf("flush %s: %w", p.tp, err))
@@ -276,6 +312,9 @@ func (p *Partition) assign(a replica.Assignment, now kafka.WallMs) {
 // configure takes in new settings.
 func (p *Partition) configure(s *Settings) {
 	p.settings.Store(s)
+	if s.FlushMs != never {
+		p.store.flushByTime.Store(true)
+	}
 	if log := p.log.Load(); log != nil {
 		log.SetConfig(s.Log)
 	}

@@ -13,7 +13,9 @@ import (
 type ReadRequest struct {
 	Offset      kafka.Offset
 	LeaderEpoch kafka.Epoch // that the client believes in; NoEpoch: does not say
-	// LastFetchedEpoch is that of the record before Offset; NoEpoch: not told.
+	// CheckEpoch: LastFetchedEpoch is that of the record before Offset; if the log
+	// has another history, the answer says where they part (KIP-595).
+	CheckEpoch       bool
 	LastFetchedEpoch kafka.Epoch
 	MaxBytes         int
 	MinOne           bool // the first batch even if it is larger than MaxBytes
@@ -47,11 +49,11 @@ func (p *Partition) Read(q ReadRequest) wire.FetchResult {
 		return res
 	}
 	res.HighWatermark, res.LastStableOffset = kafka.Offset(p.hw.Load()), kafka.Offset(p.lso.Load())
-	if q.LastFetchedEpoch != kafka.NoEpoch {
+	if q.CheckEpoch {
 		e, end := log.EndOffsetForEpoch(q.LastFetchedEpoch)
 		switch {
 		case e == kafka.NoEpoch || end == kafka.NoOffset:
-			return p.readFailed(res, seglog.ErrOffsetOutOfRange)
+			return p.readFailed(log, res, seglog.ErrOffsetOutOfRange)
 		case e < q.LastFetchedEpoch || end < q.Offset:
 			res.LogStart = log.StartOffset()
 			res.Diverging = &kafka.OffsetAndEpoch{Offset: end, Epoch: e}
@@ -64,7 +66,7 @@ func (p *Partition) Read(q ReadRequest) wire.FetchResult {
 	}
 	r, err := log.Read(q.Offset, upper, q.MaxBytes, q.MinOne)
 	if err != nil {
-		return p.readFailed(res, err)
+		return p.readFailed(log, res, err)
 	}
 	res.LogStart = log.StartOffset()
 	if r.Len == 0 {
@@ -79,7 +81,7 @@ func (p *Partition) Read(q ReadRequest) wire.FetchResult {
 		if err != nil {
 			res.Records.Release()
 			res.Records = nil
-			return p.readFailed(res, err)
+			return p.readFailed(log, res, err)
 		}
 		for _, t := range aborted {
 			res.Aborted = append(res.Aborted, wire.AbortedTxn{ProducerID: t.ProducerID, FirstOffset: t.FirstOffset})
@@ -88,16 +90,19 @@ func (p *Partition) Read(q ReadRequest) wire.FetchResult {
 	return res
 }
 
-func (p *Partition) readFailed(res wire.FetchResult, err error) wire.FetchResult {
+func (p *Partition) readFailed(log *seglog.Log, res wire.FetchResult, err error) wire.FetchResult {
 	res.HighWatermark, res.LastStableOffset, res.LogStart = kafka.NoOffset, kafka.NoOffset, kafka.NoOffset
-	res.Code = p.readError(err)
+	res.Code = p.readError(log, err)
 	return res
 }
 
-// readError decides what an error of reading means.
-func (p *Partition) readError(err error) kafka.ErrorCode {
+// readError decides what an error of reading the log means.
+func (p *Partition) readError(log *seglog.Log, err error) kafka.ErrorCode {
 	var corrupt *seglog.CorruptError
 	switch {
+	case p.log.Load() != log:
+		// The partition was deleted meanwhile: its files may be anywhere.
+		return kafka.ErrNotLeaderForPartition
 	case errors.Is(err, seglog.ErrOffsetOutOfRange):
 		return kafka.ErrOffsetOutOfRange
 	case errors.As(err, &corrupt):
@@ -185,7 +190,7 @@ func (p *Partition) ListOffset(ts int64, epoch kafka.Epoch, readCommitted bool) 
 		found, ok, err = log.OffsetForTimestamp(kafka.WallMs(ts), upper)
 	}
 	if err != nil {
-		none.Code = p.readError(err)
+		none.Code = p.readError(log, err)
 		return none
 	}
 	if !ok || found.Offset >= upper {

@@ -1,6 +1,7 @@
 package partition
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -54,12 +55,18 @@ type Store struct {
 	Deadlines *Deadlines
 	epoch     atomic.Int64 // broker epoch, for the clean shutdown marker
 
+	flushByTime atomic.Bool // some topic has a flush.ms
+
 	removals removals
 	flushes  chan *Partition
 	stop     chan struct{}
 	work     sync.WaitGroup
+	// checkpointing is held while a checkpoint file is written.
+	checkpointing sync.Mutex
+	byHand        bool // no goroutines behind: a test runs the chores
 
 	mu     sync.Mutex // Apply, Load and Close
+	loaded bool
 	closed bool
 }
 
@@ -90,6 +97,8 @@ func New(opts Options) *Store {
 }
 
 const (
+	// never is the flush.ms of a topic that asks for no flushes by time.
+	never = 1<<63 - 1
 	// maxLookupBytes bounds the memory of looking for a timestamp in a
 	// compressed batch.
 	maxLookupBytes = 64 << 20
@@ -265,7 +274,9 @@ func (s *Store) create(id kafka.TopicID, tp kafka.TopicPartition, d *directory, 
 	p := s.newPartition(id, tp, d, settings)
 	log, err := s.createLog(id, tp, d, settings, now)
 	if err != nil {
-		if log == nil && !d.failed.Load() {
+		if full(err) {
+			d.full(err)
+		} else {
 			d.fail(fmt.Errorf("create %s: %w", tp, err))
 		}
 		p.broken = err
@@ -278,7 +289,7 @@ func (s *Store) create(id kafka.TopicID, tp kafka.TopicPartition, d *directory, 
 
 func (s *Store) newPartition(id kafka.TopicID, tp kafka.TopicPartition, d *directory, settings *Settings) *Partition {
 	p := &Partition{store: s, tp: tp, topic: id, dir: d}
-	p.settings.Store(settings)
+	p.configure(settings)
 	p.view.Store(&view{leader: kafka.NoNode, epoch: kafka.NoEpoch})
 	p.state = replica.New(s.opts.Self, 0, 0)
 	return p
@@ -297,18 +308,28 @@ func (s *Store) createLog(id kafka.TopicID, tp kafka.TopicPartition, d *director
 	if d.failed.Load() {
 		return nil, fmt.Errorf("log directory %s is offline", d.Path)
 	}
+	if err := s.forget(d, tp); err != nil {
+		return nil, err
+	}
 	path := d.Path + "/" + tp.String()
 	log, _, err := seglog.Open(seglog.Options{Env: s.env, Dir: path, Config: settings.Log, Clean: true, Now: now})
 	if err != nil {
 		return nil, err
 	}
-	f, err := s.opts.FS.Open(path+"/"+logdir.PartitionMetadataFile, vfs.CreateTruncate)
-	if err != nil {
+	if err := s.writeTopicID(path, id); err != nil {
+		log.Abandon()
 		return nil, err
 	}
-	defer f.Close()
+	return log, nil
+}
+
+func (s *Store) writeTopicID(path string, id kafka.TopicID) error {
+	f, err := s.opts.FS.Open(path+"/"+logdir.PartitionMetadataFile, vfs.CreateTruncate)
+	if err != nil {
+		return err
+	}
 	_, err = f.WriteAt([]byte("version: 0\ntopic_id: "+id.String()), 0)
-	return log, err
+	return errors.Join(err, f.Close())
 }
 
 // add makes a partition findable.
@@ -362,11 +383,14 @@ func (s *Store) discard(p *Partition, now kafka.WallMs) {
 	p.mu.Unlock()
 	p.watch.wake()
 	p.dir.count.Add(-1)
-	p.dir.appended.Store(true)
-	p.dir.recoveryMoved.Store(true)
+	p.dir.discarded(p.tp)
 	if log == nil || p.dir.failed.Load() {
 		return
 	}
+	// A flush under way must not find the folder gone, nor write into that of a
+	// new partition of the same name.
+	p.flushing.Lock()
+	defer p.flushing.Unlock()
 	to := p.dir.Path + "/" + logdir.DeletedName(p.tp, fmt.Sprintf("%016x%016x", s.opts.Random(), s.opts.Random()))
 	if err := log.RenameDir(to); err != nil {
 		p.dir.fail(fmt.Errorf("delete %s: %w", p.tp, err))

@@ -35,9 +35,10 @@ func (w *Waiter) Fired() bool { return w.fired.Load() }
 
 // watchers are the waiters of one partition.
 type watchers struct {
-	n  atomic.Int32
-	mu sync.Mutex
-	ws []*Waiter
+	news atomic.Uint64 // counts the calls of wake
+	n    atomic.Int32
+	mu   sync.Mutex
+	ws   []*Waiter
 }
 
 func (s *watchers) add(w *Waiter) {
@@ -65,6 +66,7 @@ func (s *watchers) remove(w *Waiter) {
 }
 
 func (s *watchers) wake() {
+	s.news.Add(1)
 	if s.n.Load() == 0 {
 		return
 	}
@@ -82,6 +84,10 @@ func (s *watchers) wake() {
 // changes, the partition goes. Look at the partition again after Watch, since
 // news may have come before it.
 func (p *Partition) Watch(w *Waiter) { p.watch.add(w) }
+
+// News rises with everything that wakes those who watch. Who finds it as it was
+// before looking at the partition, after Watch, has missed nothing.
+func (p *Partition) News() uint64 { return p.watch.news.Load() }
 
 // Unwatch undoes Watch.
 func (p *Partition) Unwatch(w *Waiter) { p.watch.remove(w) }

@@ -60,10 +60,10 @@ func (s *State) Assign(a Assignment) (newLeadership bool) {
 	return false
 }
 
-// Appended says that the leader's log now ends at end. It reports whether the
-// high watermark rose.
+// Appended says that the leader's log reaches to end at least, and that readers
+// may see it. It reports whether the high watermark rose.
 func (s *State) Appended(end kafka.Offset) bool {
-	s.end = end
+	s.end = max(s.end, end)
 	return s.advance()
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"moldau/internal/kafka"
 	"moldau/internal/producerstate"
@@ -26,6 +27,7 @@ type FlushJob struct {
 	syncDir     bool
 	syncParent  bool
 	err         error
+	full        bool // err is a full disk and has cost nothing: try again
 	ran         bool
 }
 
@@ -88,6 +90,8 @@ func (j *FlushJob) run() error {
 	}
 	if j.writeEpochs {
 		if err := vfs.WriteFileAtomic(l.fs(), l.Dir()+"/"+epochFile, j.epochs.appendTo(nil)); err != nil {
+			// The old file is still there, and what was synced before is durable.
+			j.full = errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 			return err
 		}
 	} else if j.syncDir {
@@ -114,11 +118,15 @@ func (l *Log) datasync(s *segment) error {
 }
 
 // FlushDone takes in the result of a job that has run: the recovery point moves,
-// or the log goes offline. A job that was prepared before a truncation moves
+// or the log goes offline; after a full disk (ENOSPC) it stays as it was, if
+// nothing was lost by that. A job that was prepared before a truncation moves
 // nothing. Owner only.
 func (l *Log) FlushDone(j *FlushJob) error {
 	if !j.ran {
 		panic("seglog: FlushDone of a job that has not run")
+	}
+	if j.full {
+		return fmt.Errorf("%s: flush: %w", l.Dir(), j.err)
 	}
 	if j.err != nil {
 		return l.fail(fmt.Errorf("flush: %w", j.err))

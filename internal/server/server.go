@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"moldau/internal/config"
@@ -49,8 +50,12 @@ type Server struct {
 	failed  chan error
 	once    sync.Once
 
+	stopping atomic.Bool
+	opened   atomic.Bool // clients have been let in
+
 	mu        sync.Mutex
 	addresses map[string]net.Addr
+	held      []net.Listener // beside Config.Listeners; nil: handed to network
 }
 
 // Start brings the node up and returns when it has begun; Ready tells when it
@@ -99,15 +104,10 @@ func (s *Server) start() error {
 	s.network = network.New(networkOptions(c, s.log))
 	// Ports are taken first: a port that is in use must be said before anything
 	// is written, and advertised ports of 0 become known.
-	held, err := s.holdPorts()
+	err := s.holdPorts()
 	if err != nil {
 		return err
 	}
-	defer func() {
-		for _, l := range held {
-			l.Close()
-		}
-	}()
 	if s.store, err = s.newStore(); err != nil {
 		return err
 	}
@@ -118,40 +118,55 @@ func (s *Server) start() error {
 	s.quorum.Subscribe(s.broker.publish)
 	s.quorum.Start()
 	s.broker.start()
-	for _, l := range held {
-		l.Close()
-	}
-	held = nil
 	return s.listen(true)
 }
 
-// holdPorts binds the client listeners without answering, to learn their ports
-// and to fail early; they are let go just before they are opened for good.
-func (s *Server) holdPorts() ([]net.Listener, error) {
+// holdPorts binds all listeners, to learn their ports and to fail early. Who
+// connects to one waits until it is opened by listen.
+func (s *Server) holdPorts() error {
 	c := s.opts.Config
-	var held []net.Listener
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range c.Listeners {
 		l, err := net.Listen("tcp", c.Listeners[i].Address())
 		if err != nil {
-			for _, h := range held {
-				h.Close()
-			}
-			return nil, fmt.Errorf("listener %s: %w; stop what uses the port, or change listeners", c.Listeners[i].Name, err)
+			return fmt.Errorf("listener %s: %w; stop what uses the port, or change listeners", c.Listeners[i].Name, err)
 		}
-		held = append(held, l)
+		s.held = append(s.held, l)
 		port := uint16(l.Addr().(*net.TCPAddr).Port)
 		if c.Advertised[i].Port == 0 {
 			c.Advertised[i].Port = port
 		}
 		c.Listeners[i].Port = port
 	}
-	return held, nil
+	return nil
+}
+
+// take gives the i-th held listener away.
+func (s *Server) take(i int) net.Listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.held[i]
+	s.held[i] = nil
+	return l
+}
+
+// letGo closes the listeners that are still held.
+func (s *Server) letGo() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.held {
+		if l != nil {
+			l.Close()
+		}
+	}
+	clear(s.held)
 }
 
 // listen opens the controllers' listeners, or those of clients.
 func (s *Server) listen(controllers bool) error {
 	c := s.opts.Config
-	for _, l := range c.Listeners {
+	for i, l := range c.Listeners {
 		if c.IsControllerListener(l.Name) != controllers {
 			continue
 		}
@@ -159,12 +174,15 @@ func (s *Server) listen(controllers bool) error {
 		if controllers {
 			h = handler.NewController
 		}
-		addr, err := s.network.Listen(l.Name, l.Address(), h(s.handlerOptions()))
-		if err != nil {
-			return err
+		open := s.take(i)
+		if open == nil {
+			return fmt.Errorf("listener %s: %w", l.Name, net.ErrClosed)
+		}
+		if err := s.network.Serve(open, l.Name, h(s.handlerOptions())); err != nil {
+			return fmt.Errorf("listener %s: %w", l.Name, err)
 		}
 		s.mu.Lock()
-		s.addresses[l.Name] = addr
+		s.addresses[l.Name] = open.Addr()
 		s.mu.Unlock()
 	}
 	return nil
@@ -294,10 +312,16 @@ func (s *Server) Address(name string) net.Addr {
 	return s.addresses[name]
 }
 
-// unfenced lets clients in.
+// unfenced lets clients in, the first time: a broker that was fenced for a
+// while kept its listeners.
 func (s *Server) unfenced() {
+	if s.stopping.Load() || s.opened.Swap(true) {
+		return
+	}
 	if err := s.listen(false); err != nil {
-		s.fatal(err)
+		if !s.stopping.Load() {
+			s.fatal(err)
+		}
 		return
 	}
 	close(s.ready)
@@ -317,15 +341,17 @@ func (s *Server) fatal(err error) {
 // log. ctx bounds the wait for the metadata quorum.
 func (s *Server) Stop(ctx context.Context) error {
 	var errs []error
+	s.stopping.Store(true)
 	if s.network != nil {
 		s.network.Close()
 	}
+	s.letGo()
 	if s.broker != nil {
 		s.broker.stop()
 		s.store.SetBrokerEpoch(s.broker.epoch())
-		if s.broker.loadedLogs() {
-			errs = append(errs, s.store.Close())
-		}
+	}
+	if s.store != nil {
+		errs = append(errs, s.store.Close())
 	}
 	if s.quorum != nil {
 		errs = append(errs, s.quorum.Stop(ctx))

@@ -75,6 +75,8 @@ type Slot interface {
 	// Fill sets the answer, nil for none, and gives the frame back. It may
 	// block while the client is slow to read.
 	Fill(*Response)
+	// FreeFrame gives the frame back early, with the memory charged for it.
+	FreeFrame()
 	// Drop closes the connection because of err.
 	Drop(err error)
 	// OnGone asks to be told, once and from another goroutine, if the
@@ -99,6 +101,13 @@ func (r *Request) OnGone(f func()) bool { return r.slot.OnGone(f) }
 // It may block while the client is slow to read: call it on the goroutine that
 // serves the request or on one made for it.
 func (r *Request) Reply(resp *Response) { r.slot.Fill(resp) }
+
+// FreeFrame gives the frame back before the answer, for requests that wait long:
+// neither it nor what was sliced from it may be used any more.
+func (r *Request) FreeFrame() {
+	r.Frame = nil
+	r.slot.FreeFrame()
+}
 
 // NoReply ends a request that takes no answer (Produce with acks=0).
 func (r *Request) NoReply() { r.slot.Fill(nil) }
