@@ -288,7 +288,8 @@ func (s *Server) handlerOptions() handler.Options {
 		Self: c.NodeID, ClusterID: s.storage.ClusterID, Image: s.quorum.Image, Store: s.store,
 		Controller: controllerLink{s}, ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
 		FetchMaxBytes: int(c.Long("fetch.max.bytes")), FetchSessionSlots: int(c.Long("max.incremental.fetch.session.cache.slots")),
-		AutoCreateTopics: c.Flag("auto.create.topics.enable"), PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
+		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
+		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
 	}
 	for _, f := range Features() {
 		o.SupportedFeatures = append(o.SupportedFeatures, handler.Feature(f))
