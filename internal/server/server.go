@@ -105,8 +105,8 @@ func newClock() func() kafka.Now {
 func (s *Server) start() error {
 	c := s.opts.Config
 	s.network = network.New(networkOptions(c, s.log))
-	// Ports are taken first: a port that is in use must be said before anything
-	// is written, and advertised ports of 0 become known.
+	// Ports are taken before any log is opened: a port that is in use must be
+	// said at once, and advertised ports of 0 become known.
 	err := s.holdPorts()
 	if err != nil {
 		return err
