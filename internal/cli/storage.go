@@ -70,6 +70,9 @@ func newStorageFormat() *cobra.Command {
 }
 
 func (f *formatFlags) run(out io.Writer) error {
+	if strings.TrimSpace(f.clusterID) == "" {
+		return errors.New("--cluster-id is empty; pass that of the cluster, or a new one: $(moldau storage random-uuid)")
+	}
 	c, err := loadConfig(f.config, nil)
 	if err != nil {
 		return err
@@ -145,6 +148,9 @@ func parseVoters(text string, c *config.Server) (raft.VoterSet, error) {
 		dir, err := kafka.ParseUUID(rest[at+1:])
 		if err != nil {
 			return raft.VoterSet{}, fmt.Errorf("--initial-controllers: directory of %q: %w", item, err)
+		}
+		if dir.Reserved() {
+			return raft.VoterSet{}, fmt.Errorf("--initial-controllers: directory of %q is a reserved id; use one of moldau storage random-uuid", item)
 		}
 		host, port, ok := strings.Cut(rest[:at], ":")
 		if i := strings.LastIndexByte(rest[:at], ':'); i >= 0 {
