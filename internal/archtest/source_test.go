@@ -121,7 +121,7 @@ func TestNoPackageState(t *testing.T) {
 					if name.Name == "_" {
 						continue
 					}
-					if len(v.Values) == 0 {
+					if len(v.Values) == 0 && !embedded(g) {
 						t.Errorf("%s: package variable %s without a value can only be state", s.at(v), name.Name)
 					}
 					if vars[s.pkg.ImportPath] == nil {
@@ -155,6 +155,13 @@ func TestNoPackageState(t *testing.T) {
 			return true
 		})
 	}
+}
+
+// embedded tells whether the compiler fills the variable with a file.
+func embedded(g *ast.GenDecl) bool {
+	return g.Doc != nil && slices.ContainsFunc(g.Doc.List, func(c *ast.Comment) bool {
+		return strings.HasPrefix(c.Text, "//go:embed ")
+	})
 }
 
 func base(e ast.Expr) *ast.Ident {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"os/exec"
 	"slices"
 	"strconv"
@@ -69,6 +70,11 @@ type floorPass struct {
 func Floor(ctx context.Context, o FloorOptions) ([]FloorResult, error) {
 	if o.Chunk < 1 || o.Chunk > 64<<20 || o.Bytes < o.Chunk || o.Passes < 1 {
 		return nil, errors.New("floor: want chunks of 1 B to 64 MiB, at least one chunk of bytes, and at least 1 pass")
+	}
+	if st, err := os.Stat(o.Dir); err != nil {
+		return nil, fmt.Errorf("floor: %w; pass --dir with a folder on the disk of interest", err)
+	} else if !st.IsDir() {
+		return nil, fmt.Errorf("floor: %s is no folder; pass --dir with one on the disk of interest", o.Dir)
 	}
 	o.Bytes -= o.Bytes % o.Chunk
 	var results []FloorResult

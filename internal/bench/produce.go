@@ -36,6 +36,12 @@ func (o ProduceOptions) validate() error {
 		return fmt.Errorf("%d clients: want 1 to 1000", o.Clients)
 	case o.Rate < 0:
 		return fmt.Errorf("rate %.0f: want a positive number of bytes per second", o.Rate)
+	case o.Compressible < 1:
+		return fmt.Errorf("compressible %v: want 1 (random bytes) or more", o.Compressible)
+	case o.Producer.Linger < 0:
+		return fmt.Errorf("linger %v: want 0 or more", o.Producer.Linger)
+	case o.Stop.Records < 0 || o.Stop.Bytes < 0 || o.Stop.Duration < 0:
+		return errors.New("records, bytes and duration: want 0 (no limit) or more")
 	case o.Stop == (Stop{}):
 		return errors.New("nothing says when to stop; pass --duration, --bytes or --records")
 	}

@@ -32,6 +32,7 @@ local broker are printed too.`,
   moldau bench latency --topic l --rate 20MB --linger 1ms --duration 30s
   moldau bench floor --chunk 64KiB`,
 		Args: cobra.NoArgs,
+		RunE: help,
 	}
 	cmd.AddCommand(newBenchProduce(), newBenchConsume(), newBenchLatency(), newBenchFloor())
 	return cmd

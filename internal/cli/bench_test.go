@@ -69,6 +69,12 @@ func TestBenchRefuses(t *testing.T) {
 		"latency --record-size 8":                "at least 16",
 		"latency --duration 1s":                  "leaves nothing",
 		"floor --bytes 10 --chunk 20":            "at least one chunk",
+		"floor --dir /no/such/folder":            "pass --dir",
+		"produce --records -1":                   "want 0 (no limit) or more",
+		"produce --duration -1s":                 "want 0 (no limit) or more",
+		"produce --linger -1ms":                  "want 0 or more",
+		"produce --compressible 0":               "want 1 (random bytes)",
+		"nonsense":                               "unknown command",
 	}
 	for args, want := range tests {
 		root := &cobra.Command{Use: "moldau"}

@@ -18,3 +18,7 @@ It formats ./moldau-data, listens on localhost:9092 and serves any Kafka client.
 	root.AddCommand(newServer(), newStorage(), NewBench())
 	return root
 }
+
+// help is what a command does that only has subcommands. With it and
+// cobra.NoArgs a subcommand that does not exist is an error.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }

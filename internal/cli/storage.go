@@ -25,6 +25,8 @@ func newStorage() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "storage",
 		Short: "Format and inspect log directories, as kafka-storage does",
+		Args:  cobra.NoArgs,
+		RunE:  help,
 	}
 	cmd.AddCommand(newStorageFormat(), newStorageInfo(), &cobra.Command{
 		Use: "random-uuid", Short: "Print a new id, for --cluster-id", Args: cobra.NoArgs,
@@ -268,7 +270,7 @@ func storageInfo(out io.Writer, c *config.Server) error {
 	}
 	if len(problems) > 0 {
 		fmt.Fprintf(out, "Found problems:\n  %s\n\n", strings.Join(problems, "\n  "))
-		return errors.New("the directories are not ready; format them with: moldau storage format")
+		return errors.New("the directories are not ready; to format new ones, type: moldau storage format --config <file> --cluster-id $(moldau storage random-uuid) --standalone")
 	}
 	return nil
 }

@@ -52,7 +52,7 @@ func (h *Handler) createTopics(c *call) {
 
 func (h *Handler) deleteTopics(c *call) {
 	req := kmsg.NewPtrDeleteTopicsRequest()
-	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+	refuse := func(code kafka.ErrorCode) kmsg.Response {
 		resp := kmsg.NewPtrDeleteTopicsResponse()
 		for i := range req.TopicNames {
 			t := kmsg.NewDeleteTopicsResponseTopic()
@@ -65,7 +65,19 @@ func (h *Handler) deleteTopics(c *call) {
 			resp.Topics = append(resp.Topics, t)
 		}
 		return resp
-	})
+	}
+	if !c.decode(req) {
+		return
+	}
+	// ControllerApis.deleteTopics
+	switch {
+	case !h.opts.KeepTopics:
+		h.submit(c, req, refuse)
+	case c.Version < 3:
+		c.reply(refuse(kafka.ErrInvalidRequest))
+	default:
+		c.reply(refuse(kafka.ErrTopicDeletionDisabled))
+	}
 }
 
 func (h *Handler) createPartitions(c *call) {

@@ -73,7 +73,8 @@ type Options struct {
 	FetchMaxBytes          int // fetch.max.bytes
 	FetchSessionSlots      int // max.incremental.fetch.session.cache.slots
 	AutoCreateTopics       bool
-	PartitionsPerDescribe  int // max.request.partition.size.limit
+	KeepTopics             bool // delete.topic.enable is false
+	PartitionsPerDescribe  int  // max.request.partition.size.limit
 	SupportedFeatures      []Feature
 	UnstableFeatureEnabled bool
 }

@@ -171,7 +171,7 @@ func formatItself(fsys vfs.FS, c *config.Server) error {
 		}
 	}
 	if !wholeQuorum(c) {
-		return fmt.Errorf("log directory %s is not formatted; type: moldau storage format --config <file> --cluster-id <the cluster's id>", c.MetadataLogDir)
+		return fmt.Errorf("log directory %s is not formatted; type: moldau storage format --config <file> --cluster-id <the cluster's id>, or name this node's controller listener in controller.quorum.bootstrap.servers, and it formats itself", c.MetadataLogDir)
 	}
 	records, err := ClusterFeatures("", nil)
 	if err != nil {

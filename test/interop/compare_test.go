@@ -314,7 +314,11 @@ func warmUp(t *testing.T, nodes ...*node) {
 			if r.ErrorCode == 0 {
 				break
 			}
-			time.Sleep(20 * time.Millisecond)
+			select {
+			case <-n.proc.ended:
+				t.Fatalf("%s ended: %v\n%s", n.proc.name, n.proc.err, n.tail())
+			case <-time.After(20 * time.Millisecond):
+			}
 		}
 	}
 }
