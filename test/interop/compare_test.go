@@ -153,7 +153,7 @@ var idInText = regexp.MustCompile(`[A-Za-z0-9_-]{22}`)
 
 func (f *flattener) text(path, v string) string {
 	n := f.s.n
-	v = strings.ReplaceAll(v, n.dir, "DIR")
+	v = strings.ReplaceAll(strings.ReplaceAll(v, "\n", " "), n.dir, "DIR")
 	v = strings.ReplaceAll(v, fmt.Sprint(n.port), "PORT")
 	v = strings.ReplaceAll(v, fmt.Sprint(n.ctl), "CTL")
 	if strings.HasSuffix(path, "ClusterID") {

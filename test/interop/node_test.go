@@ -197,11 +197,7 @@ func (n *node) serves() bool {
 // tail gives the end of the log of the server that runs or ran last.
 func (n *node) tail() string {
 	b, _ := os.ReadFile(n.proc.log)
-	lines := strings.Split(string(b), "\n")
-	if len(lines) > 40 {
-		lines = lines[len(lines)-40:]
-	}
-	return strings.Join(lines, "\n")
+	return lastLines(string(b), 40)
 }
 
 // stop ends the server with SIGTERM. A moldau that logged an error fails the test.
@@ -304,7 +300,7 @@ func (n *node) client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(n.addr()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RetryTimeout(20 * time.Second), kgo.RecordDeliveryTimeout(30 * time.Second),
+		kgo.RetryTimeout(20 * time.Second),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 	}, opts...)
 	c, err := kgo.NewClient(opts...)
@@ -319,4 +315,34 @@ func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+func execCommand(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "KAFKA_HEAP=256m")
+	return cmd
+}
+
+var errStillRuns = errors.New("it still runs")
+
+// runFor runs a command that should end by itself.
+func runFor(cmd *exec.Cmd, d time.Duration) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(d):
+		cmd.Process.Kill()
+		<-ended
+		return errStillRuns
+	}
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
