@@ -180,7 +180,7 @@ func (n *node) endOffsets(t *testing.T) map[string]offsets {
 			for i := range req.Partitions {
 				req.Partitions[i].Timestamp = ts
 			}
-			r := askNode[*kmsg.ListOffsetsResponse](t, n, &kmsg.ListOffsetsRequest{ReplicaID: -1, Topics: []kmsg.ListOffsetsRequestTopic{req}}, 7)
+			r := n.listOffsets(t, req)
 			for _, p := range r.Topics[0].Partitions {
 				if p.ErrorCode != 0 {
 					t.Fatalf("offsets of %s-%d: error %d", *topic.Topic, p.Partition, p.ErrorCode)
@@ -197,6 +197,17 @@ func (n *node) endOffsets(t *testing.T) map[string]offsets {
 		}
 	}
 	return out
+}
+
+// listOffsets asks again while a server that has just started does not lead yet.
+func (n *node) listOffsets(t *testing.T, q kmsg.ListOffsetsRequestTopic) *kmsg.ListOffsetsResponse {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+		r := askNode[*kmsg.ListOffsetsResponse](t, n, &kmsg.ListOffsetsRequest{ReplicaID: -1, Topics: []kmsg.ListOffsetsRequestTopic{q}}, 7)
+		if !slices.ContainsFunc(r.Topics[0].Partitions, func(p kmsg.ListOffsetsResponseTopicPartition) bool { return p.ErrorCode == 6 }) || time.Now().After(deadline) {
+			return r
+		}
+	}
 }
 
 // sameContent fails the test for what differs, except that got may hold more

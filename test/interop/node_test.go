@@ -52,6 +52,7 @@ func run(m *testing.M) int {
 type node struct {
 	dir       string
 	port, ctl int
+	foreign   bool // its folder is elsewhere, and formatted
 	proc      *process
 }
 
@@ -121,7 +122,7 @@ func (n *node) startMoldau(t testing.TB) {
 func (n *node) startKafka(t testing.TB) {
 	t.Helper()
 	needKafka(t)
-	if _, err := os.Stat(filepath.Join(n.data(), "meta.properties")); err != nil {
+	if _, err := os.Stat(filepath.Join(n.data(), "meta.properties")); err != nil && !n.foreign {
 		tool(t, "storage", "format", "-c", n.properties(), "-t", clusterID, "--standalone")
 	}
 	cmd := exec.Command(kafkaScript, "exec", n.dir)
