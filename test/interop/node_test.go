@@ -106,6 +106,19 @@ func nodeIn(t testing.TB, dir string, extra ...string) *node {
 	return n
 }
 
+// add writes more lines to the properties; the last one of a key counts.
+func (n *node) add(t testing.TB, lines ...string) {
+	t.Helper()
+	f, err := os.OpenFile(n.properties(), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(strings.Join(lines, "\n") + "\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (n *node) data() string       { return filepath.Join(n.dir, "data") }
 func (n *node) properties() string { return filepath.Join(n.dir, "server.properties") }
 func (n *node) addr() string       { return fmt.Sprintf("127.0.0.1:%d", n.port) }
