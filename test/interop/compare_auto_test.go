@@ -28,7 +28,6 @@ func TestAutoCreationIsKafkas(t *testing.T) {
 		{name: "Metadata makes a topic", from: 0, to: 13, settle: true, req: fresh(true, "fresh-%d")},
 		{name: "Metadata must not make a topic", from: 4, to: 13, req: fresh(false, "unwanted-%d")},
 		{name: "Metadata of an illegal topic", from: 0, to: 13, req: fresh(true, "bad name %d")},
-		{name: "Metadata of a lookalike", from: 4, to: 13, req: fresh(true, "fresh.%d", "fresh_%d")},
 		{name: "Produce makes none", from: 3, to: 12, req: func(s *side, v int16) kmsg.Request {
 			return produceTo(fmt.Sprintf("by-produce-%d", v), 0, plain("v").bytes())(s, v)
 		}},
