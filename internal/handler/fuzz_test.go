@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,8 +29,10 @@ type slot struct {
 	filled  atomic.Int32
 	dropped atomic.Int32
 	done    chan struct{}
-	gone    func()
-	dead    bool
+
+	mu   sync.Mutex
+	gone func()
+	dead bool
 }
 
 func (s *slot) Response() *wire.Response { return &s.resp }
@@ -58,7 +61,26 @@ func (s *slot) Drop(err error) {
 
 func (s *slot) FreeFrame() {}
 
-func (s *slot) OnGone(f func()) bool { s.gone = f; return !s.dead }
+func (s *slot) OnGone(f func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.dead {
+		return false
+	}
+	s.gone = f
+	return true
+}
+
+// leave ends the connection.
+func (s *slot) leave() {
+	s.mu.Lock()
+	f := s.gone
+	s.dead, s.gone = true, nil
+	s.mu.Unlock()
+	if f != nil {
+		f()
+	}
+}
 
 // refusing is a controller that decides nothing.
 type refusing struct{}
@@ -128,8 +150,8 @@ func serve(t testing.TB, h *Handler, frame []byte) *slot {
 	s := &slot{t: t, done: make(chan struct{})}
 	r := wire.NewRequest(frame, &wire.Peer{Listener: "L", Address: "x:1", Host: "x"}, s)
 	h.Serve(&r)
-	if h.parked.Load() > 0 && s.gone != nil {
-		s.gone()
+	if h.parked.Load() > 0 {
+		s.leave()
 	}
 	select {
 	case <-s.done:
@@ -289,8 +311,8 @@ func TestParkedFetchesUnderStress(t *testing.T) {
 				frame := fetchFrame(1<<30, [2]kafka.Offset{end(0), end(1)})
 				r := wire.NewRequest(frame, &wire.Peer{Listener: "L"}, s)
 				h.Serve(&r)
-				if s.gone != nil && rnd.IntN(4) == 0 {
-					s.gone()
+				if rnd.IntN(4) == 0 {
+					s.leave()
 				}
 				select {
 				case <-s.done:
