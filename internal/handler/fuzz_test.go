@@ -64,6 +64,9 @@ func (s *slot) FreeFrame() {}
 func (s *slot) OnGone(f func()) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.filled.Load() > 0 {
+		s.t.Error("OnGone after the answer: the place may be another request's")
+	}
 	if s.dead {
 		return false
 	}
@@ -278,6 +281,38 @@ func fetchFrame(maxWaitMs int32, offsets [2]kafka.Offset) []byte {
 	return kmsg.NewRequestFormatter().AppendRequest(nil, q, 1)[4:]
 }
 
+// A fetch that waits ends with its connection, be it before or after. Fails if
+// park does not ask to be told, or does not heed that it is too late.
+func TestAWaitEndsWithTheConnection(t *testing.T) {
+	h := NewBroker(node(t))
+	for _, dead := range []bool{false, true} {
+		s := &slot{t: t, done: make(chan struct{}), dead: dead}
+		r := wire.NewRequest(fetchFrame(1<<30, [2]kafka.Offset{}), &wire.Peer{Listener: "L"}, s)
+		h.Serve(&r)
+		s.leave()
+		select {
+		case <-s.done:
+		case <-time.After(10 * time.Second):
+			t.Fatal("it waits for ever")
+		}
+		if n := h.parked.Load(); n != 0 {
+			t.Fatalf("%d partitions count as waiting", n)
+		}
+	}
+}
+
+// More partitions than may wait are not left waiting. Fails without mayPark.
+func TestWaitingPartitionsAreBounded(t *testing.T) {
+	h := NewBroker(node(t))
+	h.parked.Store(maxParkedPartitions - 1)
+	s := &slot{t: t, done: make(chan struct{})}
+	r := wire.NewRequest(fetchFrame(1<<30, [2]kafka.Offset{}), &wire.Peer{Listener: "L"}, s)
+	h.Serve(&r)
+	if s.filled.Load() != 1 || s.resp.Size() == 0 || h.parked.Load() != maxParkedPartitions-1 {
+		t.Fatalf("answered %d times, %d partitions count as waiting", s.filled.Load(), h.parked.Load())
+	}
+}
+
 // Fetches beside appends, deadlines and dying connections: each is answered
 // once, and nothing of any is left. For the race detector.
 func TestParkedFetchesUnderStress(t *testing.T) {
@@ -308,7 +343,9 @@ func TestParkedFetchesUnderStress(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(w), 5))
 			for range 500 {
 				s := &slot{t: t, done: make(chan struct{}), dead: rnd.IntN(20) == 0}
-				frame := fetchFrame(1<<30, [2]kafka.Offset{end(0), end(1)})
+				// The clock of the deadlines is far ahead: one millisecond has
+				// passed at once, a great many have not.
+				frame := fetchFrame([]int32{1, 1 << 30}[rnd.IntN(2)], [2]kafka.Offset{end(0), end(1)})
 				r := wire.NewRequest(frame, &wire.Peer{Listener: "L"}, s)
 				h.Serve(&r)
 				if rnd.IntN(4) == 0 {

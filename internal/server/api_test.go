@@ -101,6 +101,9 @@ func TestHC138EveryAdvertisedVersionAnswers(t *testing.T) {
 			if k.ApiKey == 0 {
 				lowest = 3 // HC-139
 			}
+			if known := kmsg.RequestForKey(k.ApiKey).MaxVersion(); k.MaxVersion > known {
+				t.Errorf("%s v%d is advertised, Kafka has up to %d", kmsg.NameForKey(k.ApiKey), k.MaxVersion, known)
+			}
 			for v := lowest; v <= k.MaxVersion; v++ {
 				req := legal(k.ApiKey, v, id)
 				if addr == n.ctl && k.ApiKey == 60 {

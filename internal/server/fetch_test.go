@@ -360,8 +360,8 @@ func TestHC151EndOfPartition(t *testing.T) {
 	}
 }
 
-// A connection that dies while its fetch waits leaves nothing behind. Fails if
-// park does not ask to be told.
+// A connection that dies while its fetch waits leaves no goroutine; that the
+// wait itself ends is tested in package handler.
 func TestDeadConnectionLeavesNothing(t *testing.T) {
 	n := start(t)
 	c := n.dial()
