@@ -401,7 +401,7 @@ func TestCheckpointsAreWritten(t *testing.T) {
 }
 
 // Retention by size and by time through the keeper. Fails without retainAll,
-// or if retainAll does not publish the new start.
+// or without removeDue.
 func TestRetention(t *testing.T) {
 	r := newRig(t).mustOpen()
 	bySize := r.part(r.topic("size", []int{0}, "segment.bytes=100", "retention.bytes=250", "file.delete.delay.ms=10000"), 0)

@@ -9,6 +9,7 @@ import (
 	"io"
 	"log/slog"
 	"net"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -121,6 +122,14 @@ func (n *node) restart() {
 	n.t.Helper()
 	must(n.t, n.stop())
 	n.up()
+}
+
+// killed starts a node on what a process that died now would leave behind.
+func (n *node) killed() *node {
+	n.t.Helper()
+	dir := n.t.TempDir()
+	must(n.t, os.CopyFS(dir, os.DirFS(n.dir)))
+	return startIn(n.t, vfs.OS{}, dir)
 }
 
 // client is a connection that speaks raw protocol.

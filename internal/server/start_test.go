@@ -157,7 +157,7 @@ func settled(t *testing.T, before int) {
 
 // Stop at any phase of a start ends every goroutine, lets go of ports and locks,
 // and is not taken for a failure. Fails if Stop leaves the deadlines of a store
-// that was never loaded, or if unfenced tells of a closed listener.
+// that was never loaded.
 func TestStopAtAnyPhaseOfTheStart(t *testing.T) {
 	dir := t.TempDir()
 	c := configOf(t, dir)

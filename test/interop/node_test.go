@@ -52,6 +52,7 @@ func run(m *testing.M) int {
 type node struct {
 	dir       string
 	port, ctl int
+	foreign   bool // its folder is elsewhere, and formatted
 	proc      *process
 }
 
@@ -105,6 +106,19 @@ func nodeIn(t testing.TB, dir string, extra ...string) *node {
 	return n
 }
 
+// add writes more lines to the properties; the last one of a key counts.
+func (n *node) add(t testing.TB, lines ...string) {
+	t.Helper()
+	f, err := os.OpenFile(n.properties(), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteString(strings.Join(lines, "\n") + "\n"); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (n *node) data() string       { return filepath.Join(n.dir, "data") }
 func (n *node) properties() string { return filepath.Join(n.dir, "server.properties") }
 func (n *node) addr() string       { return fmt.Sprintf("127.0.0.1:%d", n.port) }
@@ -121,7 +135,7 @@ func (n *node) startMoldau(t testing.TB) {
 func (n *node) startKafka(t testing.TB) {
 	t.Helper()
 	needKafka(t)
-	if _, err := os.Stat(filepath.Join(n.data(), "meta.properties")); err != nil {
+	if _, err := os.Stat(filepath.Join(n.data(), "meta.properties")); err != nil && !n.foreign {
 		tool(t, "storage", "format", "-c", n.properties(), "-t", clusterID, "--standalone")
 	}
 	cmd := exec.Command(kafkaScript, "exec", n.dir)
@@ -197,11 +211,7 @@ func (n *node) serves() bool {
 // tail gives the end of the log of the server that runs or ran last.
 func (n *node) tail() string {
 	b, _ := os.ReadFile(n.proc.log)
-	lines := strings.Split(string(b), "\n")
-	if len(lines) > 40 {
-		lines = lines[len(lines)-40:]
-	}
-	return strings.Join(lines, "\n")
+	return lastLines(string(b), 40)
 }
 
 // stop ends the server with SIGTERM. A moldau that logged an error fails the test.
@@ -304,7 +314,7 @@ func (n *node) client(t testing.TB, opts ...kgo.Opt) *kgo.Client {
 	t.Helper()
 	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(n.addr()), kgo.RecordPartitioner(kgo.ManualPartitioner()),
-		kgo.RetryTimeout(20 * time.Second), kgo.RecordDeliveryTimeout(30 * time.Second),
+		kgo.RetryTimeout(20 * time.Second),
 		kgo.MetadataMinAge(50 * time.Millisecond),
 	}, opts...)
 	c, err := kgo.NewClient(opts...)
@@ -319,4 +329,34 @@ func within(t testing.TB, d time.Duration) context.Context {
 	ctx, cancel := context.WithTimeout(context.Background(), d)
 	t.Cleanup(cancel)
 	return ctx
+}
+
+func execCommand(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Env = append(os.Environ(), "KAFKA_HEAP=256m")
+	return cmd
+}
+
+var errStillRuns = errors.New("it still runs")
+
+// runFor runs a command that should end by itself.
+func runFor(cmd *exec.Cmd, d time.Duration) error {
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(d):
+		cmd.Process.Kill()
+		<-ended
+		return errStillRuns
+	}
+}
+
+func lastLines(s string, n int) string {
+	lines := strings.Split(strings.TrimSpace(s), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
