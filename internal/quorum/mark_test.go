@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"moldau/internal/batch"
 	"moldau/internal/seglog"
 	"moldau/internal/vfs"
 )
@@ -85,4 +86,56 @@ func TestRecoveryMark(t *testing.T) {
 			t.Errorf("%x counts as %d", torn, o)
 		}
 	}
+}
+
+// A segment file that is gone, empty, or cut at a batch boundary was durable
+// once: a start without it would forget committed metadata without a word, and
+// put every partition's folder aside. Fails without reachesMark.
+func TestHC122MissingMetadataLogRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		harm func(mem *vfs.Mem, file string) error
+	}{
+		{"deleted", func(mem *vfs.Mem, file string) error { return mem.Remove(file) }},
+		{"empty", func(mem *vfs.Mem, file string) error { return cut(mem, file, 0) }},
+		{"cut", func(mem *vfs.Mem, file string) error { return cut(mem, file, -1) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := formatted(t)
+			opts := busy(t, mem, -1)
+			name := "data/" + Folder + "/" + activeSegment(t, mem)
+			if err := c.harm(mem, name); err != nil {
+				t.Fatal(err)
+			}
+			_, err := Open(opts)
+			var corrupt *seglog.CorruptError
+			if !errors.As(err, &corrupt) || !strings.Contains(err.Error(), ".log") {
+				t.Fatalf("opened a metadata log that lacks a file: %v", err)
+			}
+		})
+	}
+}
+
+// cut truncates a log file; −1 takes its last batch away.
+func cut(mem *vfs.Mem, file string, size int64) error {
+	data, err := vfs.ReadFile(mem, file)
+	if err != nil {
+		return err
+	}
+	for rest := data; size < 0; {
+		var b batch.Batch
+		at := int64(len(data) - len(rest))
+		if b, rest, err = batch.Next(rest); err != nil {
+			return err
+		}
+		if len(rest) == 0 {
+			size = at
+		}
+		_ = b
+	}
+	f, err := mem.Open(file, vfs.ReadWrite)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
 }
