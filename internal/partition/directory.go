@@ -144,6 +144,24 @@ func (d *directory) readCheckpoints(fsys vfs.FS) checkpoints {
 	return checkpoints{recovery: read(recoveryFile), high: read(highFile), start: read(startFile)}
 }
 
+// forgetOthers sees to it that marks of partitions that have no folder here are
+// not taken for those of new ones: the process may have died between a deletion
+// and the next checkpoint.
+func (c *checkpoints) forgetOthers(d *directory, here []found) {
+	have := make(map[kafka.TopicPartition]bool, len(here))
+	for i := range here {
+		have[here[i].folder.TopicPartition] = true
+	}
+	for _, m := range []map[kafka.TopicPartition]kafka.Offset{c.recovery, c.high, c.start} {
+		for tp := range m {
+			if !have[tp] {
+				have[tp] = true
+				d.discarded(tp)
+			}
+		}
+	}
+}
+
 func syncFile(fsys vfs.FS, name string) error {
 	f, err := fsys.Open(name, vfs.ReadWrite)
 	if err != nil {
