@@ -87,6 +87,8 @@ func supported(c *config.Server) error {
 		return errors.New("this version runs single nodes only: set process.roles=broker,controller")
 	case len(c.Voters) > 1 || len(c.BootstrapServers) > 1:
 		return errors.New("this version runs single nodes only: name this node alone in controller.quorum.voters or controller.quorum.bootstrap.servers")
+	case c.Text("create.topic.policy.class.name") != "" || c.Text("alter.config.policy.class.name") != "":
+		return errors.New("create.topic.policy.class.name and alter.config.policy.class.name name Java classes, which this server cannot ask; remove them if topics and settings need no policy")
 	case c.Text("authorizer.class.name") != "":
 		// Without the authorizer everybody may do what the operator forbade.
 		return errors.New("authorizer.class.name is set, but this version does not authorize anybody yet; remove it if everybody who reaches the listeners may do everything")
