@@ -34,7 +34,6 @@ type Quorum struct {
 	Voters        []QuorumReplica
 	Observers     []QuorumReplica
 	Nodes         []QuorumNode
-	KRaftVersion  int16
 }
 
 // QuorumReplica is a voter or observer as the leader sees it.
@@ -76,6 +75,7 @@ type Options struct {
 	KeepTopics             bool // delete.topic.enable is false
 	PartitionsPerDescribe  int  // max.request.partition.size.limit
 	SupportedFeatures      []Feature
+	KRaftVersion           int16 // of the quorum
 	UnstableFeatureEnabled bool
 }
 

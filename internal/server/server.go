@@ -293,6 +293,8 @@ func (s *Server) handlerOptions() handler.Options {
 		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
 		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
 	}
+	// It cannot change while the node runs: upgrades of it come with the quorum.
+	o.KRaftVersion = s.quorum.Describe().KRaftVersion
 	for _, f := range Features() {
 		o.SupportedFeatures = append(o.SupportedFeatures, handler.Feature(f))
 	}
