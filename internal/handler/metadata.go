@@ -45,7 +45,7 @@ func (h *Handler) metadata(c *call) {
 	} else {
 		create := h.opts.AutoCreateTopics && (c.Version < 4 || req.AllowAutoTopicCreation)
 		var missing []string
-		for i := range req.Topics {
+		for _, i := range distinct(req.Topics, c.Version) {
 			topic, absent := t.lookup(&req.Topics[i], c.Version)
 			resp.Topics = append(resp.Topics, topic)
 			if absent != "" {
@@ -57,6 +57,32 @@ func (h *Handler) metadata(c *call) {
 		}
 	}
 	c.reply(resp)
+}
+
+// distinct gives the places of the topics that are asked for, each topic once
+// however often it is named (KafkaApis asks for a set).
+func distinct(list []kmsg.MetadataRequestTopic, version int16) []int {
+	type key struct {
+		name string
+		null bool
+		id   kafka.TopicID
+	}
+	seen := make(map[key]struct{}, len(list))
+	out := make([]int, 0, len(list))
+	for i := range list {
+		k := key{null: list[i].Topic == nil}
+		if !k.null {
+			k.name = *list[i].Topic
+		}
+		if version >= 10 {
+			k.id = list[i].TopicID
+		}
+		if _, again := seen[k]; !again {
+			seen[k] = struct{}{}
+			out = append(out, i)
+		}
+	}
+	return out
 }
 
 // brokersOf lists the brokers that are not fenced and have the listener of the
