@@ -25,6 +25,28 @@ lint: ## formatting, vet, staticcheck, the rules of internal/archtest
 race: ## run all tests under the race detector
 	$(GO) test -race ./...
 
+sim: ## simulate consensus: SEEDS=n runs, or SEED=k SEEDS=1 to replay one
+	$(GO) run ./internal/sim/cmd -seed $(or $(SEED),1) -seeds $(SEEDS) -twice
+
+mutants: ## show that planted bugs are caught
+	bash internal/sim/mutants.sh
+
+fuzz: ## run every fuzz target for FUZZTIME
+	@for p in $$($(GO) list ./internal/...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz || true); do \
+	  echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
+
+interop: build ## run Apache Kafka's tools and broker, librdkafka, kcat and franz-go against moldau
+	cd test/interop && MOLDAU=$(CURDIR)/bin/moldau $(GO) test -timeout 40m ./...
+
+bench: ## run the microbenchmarks of the hot paths, with allocations
+	$(GO) test -run '^$$' -bench . -benchmem ./internal/batch ./internal/wire ./internal/network ./internal/seglog ./internal/producerstate
+
+bench-kafka: build ## run Apache Kafka and moldau in turn on the same work and print ratios
+	$(GO) run ./internal/bench/compare/cmd --moldau bin/moldau
+
+ci: ## what .ci/run does
+	bash .ci/run
+
 fmt: ## format the sources
 	gofmt -w $$(git ls-files '*.go')
 

@@ -121,7 +121,7 @@ func TestNoPackageState(t *testing.T) {
 					if name.Name == "_" {
 						continue
 					}
-					if len(v.Values) == 0 {
+					if len(v.Values) == 0 && !embedded(g) {
 						t.Errorf("%s: package variable %s without a value can only be state", s.at(v), name.Name)
 					}
 					if vars[s.pkg.ImportPath] == nil {
@@ -155,6 +155,13 @@ func TestNoPackageState(t *testing.T) {
 			return true
 		})
 	}
+}
+
+// embedded tells whether the compiler fills the variable with a file.
+func embedded(g *ast.GenDecl) bool {
+	return g.Doc != nil && slices.ContainsFunc(g.Doc.List, func(c *ast.Comment) bool {
+		return strings.HasPrefix(c.Text, "//go:embed ")
+	})
 }
 
 func base(e ast.Expr) *ast.Ident {
@@ -257,5 +264,45 @@ func TestNoTestSleeps(t *testing.T) {
 	})
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+var testName = regexp.MustCompile("`(Test[A-Za-z0-9_]+)`")
+
+// Every test that the documents name exists.
+func TestDocumentsNameRealTests(t *testing.T) {
+	exists := map[string]bool{}
+	err := filepath.WalkDir(root(t), func(path string, d os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			if f, ok := d.(*ast.FuncDecl); ok {
+				exists[f.Name.Name] = true
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	docs, err := filepath.Glob(root(t) + "/docs/*.md")
+	if err != nil || len(docs) == 0 {
+		t.Fatal(err, docs)
+	}
+	for _, doc := range docs {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range testName.FindAllSubmatch(text, -1) {
+			if !exists[string(m[1])] {
+				t.Errorf("%s names %s, which does not exist", doc, m[1])
+			}
+		}
 	}
 }

@@ -35,6 +35,9 @@ type Rejection struct {
 	Message string
 	// Records names the records at fault (Produce v8+); nil if it is the batch.
 	Records []RecordError
+	// Appending: the log refused it, not the request; the answer then tells the
+	// log's start.
+	Appending bool
 }
 
 // RecordError is one record at fault, by its index in the batch.
@@ -68,17 +71,31 @@ func (w *Workspace) Produced(records []byte, version int16, rules *Rules, now ka
 	if b.Codec() == Zstd && version < 7 {
 		return nil, reject(kafka.ErrUnsupportedCompressionType, "Produce requests with version %d are not allowed to use ZStandard compression", version)
 	}
-	if len(rest) != 0 {
+	if len(rest) != 0 && !torn(rest) {
 		return nil, reject(kafka.ErrInvalidRecord, "Produce requests with version %d are only allowed to contain exactly one record batch per partition", version)
 	}
-	if r := b.checkHeader(rules); r.Code != 0 {
-		return nil, r
+	r := b.checkHeader(rules)
+	if r.Code == 0 {
+		b, r = w.checkRecords(b, rules, now)
 	}
-	return w.checkRecords(b, rules, now)
+	if r.Code != 0 {
+		b, r.Appending = nil, r.Code != kafka.ErrCorruptMessage && r.Code != kafka.ErrMessageTooLarge
+	}
+	return b, r
+}
+
+// torn tells whether bytes are less than the batch that they begin. Behind the
+// first batch Kafka cuts them off without a word.
+func torn(rest []byte) bool {
+	_, _, err := Next(rest)
+	return errors.Is(err, ErrTruncated)
 }
 
 // rejectPrefix answers for bytes that do not even begin with a whole batch.
 func rejectPrefix(records []byte, version int16, err error) Rejection {
+	if len(records) >= MagicEnd && records[posMagic] > 2 {
+		return reject(kafka.ErrCorruptMessage, "Invalid magic found in record: %d", records[posMagic])
+	}
 	if errors.Is(err, ErrMagic) || (len(records) >= MagicEnd && records[posMagic] != 2) {
 		return reject(kafka.ErrInvalidRecord, "Produce requests with version %d are only allowed to contain record batches with magic version 2", version)
 	}

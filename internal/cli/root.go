@@ -15,6 +15,10 @@ To try it:  moldau server
 It formats ./moldau-data, listens on localhost:9092 and serves any Kafka client.`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(newServer())
+	root.AddCommand(newServer(), newStorage(), NewBench())
 	return root
 }
+
+// help is what a command does that only has subcommands. With it and
+// cobra.NoArgs a subcommand that does not exist is an error.
+func help(cmd *cobra.Command, _ []string) error { return cmd.Help() }

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -93,7 +94,29 @@ func loadConfig(file string, sets []string) (*config.Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configuration: %w", err)
 	}
+	if file == "" && !setsQuorum(sets) {
+		return ownQuorum(props, c)
+	}
 	return c, nil
+}
+
+// setsQuorum tells whether the overrides say who the controllers are.
+func setsQuorum(sets []string) bool {
+	return slices.ContainsFunc(sets, func(s string) bool {
+		return strings.HasPrefix(strings.TrimSpace(s), "controller.quorum.bootstrap.servers") || strings.HasPrefix(strings.TrimSpace(s), "controller.quorum.voters")
+	})
+}
+
+// ownQuorum makes the built-in configuration name this node as the quorum
+// wherever overrides have moved its controller listener.
+func ownQuorum(props map[string]string, c *config.Server) (*config.Server, error) {
+	for _, l := range c.Listeners {
+		if c.IsControllerListener(l.Name) {
+			props["controller.quorum.bootstrap.servers"] = l.Address()
+			break
+		}
+	}
+	return config.NewServer(props)
 }
 
 func runServer(ctx context.Context, c *config.Server, log *slog.Logger, out io.Writer) error {

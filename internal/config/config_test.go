@@ -186,6 +186,7 @@ func TestContradictionsSayTheFix(t *testing.T) {
 		{"controller.quorum.voters=2@h:9093", "has no node 1"},
 		{"controller.quorum.voters=1:h", "id@host:port"},
 		{"log.dirs=,", "log.dirs"},
+		{"log.dirs=", "log.dirs has an empty name"},
 		{"num.partitions=0", "num.partitions: Value must be at least 1"},
 		{"inter.broker.listener.name=X", "add it there"},
 	} {

@@ -1,5 +1,7 @@
 package config
 
+import "strings"
+
 // Source says where a value comes from (DescribeConfigsResponse.ConfigSource).
 type Source int8
 
@@ -43,9 +45,11 @@ func DescribeTopic(l Layers) []Entry {
 		k := &topicKeys[i]
 		e := Entry{Key: k, Name: k.Name, Source: SourceDefault}
 		if v, ok := l.TopicValue(k.Name); ok {
+			v = shown(k, v)
 			e.Value = &v
 		}
 		if v, ok := l.Topic.get(k.Name); ok {
+			v = shown(k, v)
 			e.Synonyms = append(e.Synonyms, SynonymValue{k.Name, &v, SourceTopic})
 		}
 		if names := topicSynonyms(k.Name); names != nil {
@@ -57,6 +61,14 @@ func DescribeTopic(l Layers) []Entry {
 		entries = append(entries, e)
 	}
 	return entries
+}
+
+// shown is a value as Kafka prints it after parsing: lists without blanks.
+func shown(k *Key, v string) string {
+	if k.Type != List {
+		return v
+	}
+	return strings.Join(SplitList(v), ",")
 }
 
 // DescribeBroker lists all settings of this broker, with the values in force.

@@ -241,8 +241,8 @@ func (s *Server) quorum() error {
 }
 
 func (s *Server) directories() error {
-	text := s.Text("log.dirs")
-	if text == "" {
+	text, set := s.static["log.dirs"]
+	if !set {
 		text = s.Text("log.dir")
 	}
 	s.LogDirs = SplitList(text)

@@ -270,8 +270,12 @@ func (s *step) checkConfigs(r metadata.Resource, all map[string]string, named []
 		case metadata.ClientMetricsResource:
 			err = s.opts.Rules.CheckClientMetrics(m.Name, *m.Value)
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+		case r.Type == metadata.GroupResource:
 			return failure{kafka.ErrInvalidConfig, err.Error()}
+		default: // ConfigAdminManager, ClientMetricsConfigs
+			return failure{kafka.ErrInvalidRequest, err.Error()}
 		}
 	}
 	return failure{}

@@ -72,6 +72,7 @@ func (s *step) createTopics(req *kmsg.CreateTopicsRequest) *kmsg.CreateTopicsRes
 		if f.failed() {
 			result = kmsg.NewCreateTopicsResponseTopic()
 			result.Topic, result.ErrorCode, result.ErrorMessage = t.Topic, int16(f.code), f.text()
+			result.Configs = []kmsg.CreateTopicsResponseTopicConfig{} // Kafka's clients take null for "not authorized"
 		} else {
 			taken = append(taken, t.Topic)
 		}
@@ -155,6 +156,9 @@ func sortedConfigs(m map[string]string) []metadata.Config {
 }
 
 func (s *step) checkNewTopic(t *kmsg.CreateTopicsRequestTopic, taken []string) failure {
+	if t.Topic == kafka.ClusterMetadataTopic {
+		return failure{kafka.ErrInvalidRequest, "Creation of internal topic __cluster_metadata is prohibited."}
+	}
 	if reason := CheckTopicName(t.Topic); reason != "" {
 		return failure{kafka.ErrInvalidTopicException, reason}
 	}

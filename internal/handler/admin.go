@@ -5,6 +5,8 @@ package handler
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -14,15 +16,21 @@ import (
 // forward decodes a request and has the controller answer it. refuse makes the
 // answer that carries code if the controller could not decide.
 func (h *Handler) forward(c *call, req kmsg.Request, refuse func(code kafka.ErrorCode) kmsg.Response) {
-	if !c.decode(req) {
-		return
+	if c.decode(req) {
+		h.submit(c, req, refuse)
 	}
+}
+
+func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.ErrorCode) kmsg.Response) {
 	later := *c
 	h.opts.Controller.Submit(req, func(resp kmsg.Response, err error) {
 		if err != nil {
 			h.opts.Log.Warn("request was not decided", "api", kmsg.NameForKey(later.Key), "error", err)
 			code := kafka.ErrNotController
 			resp = refuse(code)
+		}
+		if later.amend != nil {
+			later.amend(resp)
 		}
 		// A slow client must not hold up the controller.
 		go later.reply(resp)
@@ -44,7 +52,7 @@ func (h *Handler) createTopics(c *call) {
 
 func (h *Handler) deleteTopics(c *call) {
 	req := kmsg.NewPtrDeleteTopicsRequest()
-	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+	refuse := func(code kafka.ErrorCode) kmsg.Response {
 		resp := kmsg.NewPtrDeleteTopicsResponse()
 		for i := range req.TopicNames {
 			t := kmsg.NewDeleteTopicsResponseTopic()
@@ -57,7 +65,19 @@ func (h *Handler) deleteTopics(c *call) {
 			resp.Topics = append(resp.Topics, t)
 		}
 		return resp
-	})
+	}
+	if !c.decode(req) {
+		return
+	}
+	// ControllerApis.deleteTopics
+	switch {
+	case !h.opts.KeepTopics:
+		h.submit(c, req, refuse)
+	case c.Version < 3:
+		c.reply(refuse(kafka.ErrInvalidRequest))
+	default:
+		c.reply(refuse(kafka.ErrTopicDeletionDisabled))
+	}
 }
 
 func (h *Handler) createPartitions(c *call) {
@@ -75,7 +95,24 @@ func (h *Handler) createPartitions(c *call) {
 
 func (h *Handler) alterConfigs(c *call) {
 	req := kmsg.NewPtrAlterConfigsRequest()
-	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+	if !c.decode(req) {
+		return
+	}
+	var refused []kmsg.AlterConfigsResponseResource
+	req.Resources = slices.DeleteFunc(req.Resources, func(q kmsg.AlterConfigsRequestResource) bool {
+		why := h.notOurBroker(q.ResourceType, q.ResourceName)
+		if why != "" {
+			r := kmsg.NewAlterConfigsResponseResource()
+			r.ResourceType, r.ResourceName, r.ErrorCode, r.ErrorMessage = q.ResourceType, q.ResourceName, int16(kafka.ErrInvalidRequest), &why
+			refused = append(refused, r)
+		}
+		return why != ""
+	})
+	c.amend = func(resp kmsg.Response) {
+		r := resp.(*kmsg.AlterConfigsResponse)
+		r.Resources = append(r.Resources, refused...)
+	}
+	h.submit(c, req, func(code kafka.ErrorCode) kmsg.Response {
 		resp := kmsg.NewPtrAlterConfigsResponse()
 		for _, q := range req.Resources {
 			r := kmsg.NewAlterConfigsResponseResource()
@@ -88,7 +125,24 @@ func (h *Handler) alterConfigs(c *call) {
 
 func (h *Handler) incrementalAlterConfigs(c *call) {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	h.forward(c, req, func(code kafka.ErrorCode) kmsg.Response {
+	if !c.decode(req) {
+		return
+	}
+	var refused []kmsg.IncrementalAlterConfigsResponseResource
+	req.Resources = slices.DeleteFunc(req.Resources, func(q kmsg.IncrementalAlterConfigsRequestResource) bool {
+		why := h.notOurBroker(q.ResourceType, q.ResourceName)
+		if why != "" {
+			r := kmsg.NewIncrementalAlterConfigsResponseResource()
+			r.ResourceType, r.ResourceName, r.ErrorCode, r.ErrorMessage = q.ResourceType, q.ResourceName, int16(kafka.ErrInvalidRequest), &why
+			refused = append(refused, r)
+		}
+		return why != ""
+	})
+	c.amend = func(resp kmsg.Response) {
+		r := resp.(*kmsg.IncrementalAlterConfigsResponse)
+		r.Resources = append(r.Resources, refused...)
+	}
+	h.submit(c, req, func(code kafka.ErrorCode) kmsg.Response {
 		resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
 		for _, q := range req.Resources {
 			r := kmsg.NewIncrementalAlterConfigsResponseResource()
@@ -97,6 +151,23 @@ func (h *Handler) incrementalAlterConfigs(c *call) {
 		}
 		return resp
 	})
+}
+
+// notOurBroker says why a change of a broker's settings was sent to the wrong
+// place: a broker takes only its own and the defaults of all, so that it can
+// check them (ConfigAdminManager.preprocess). A controller takes any.
+func (h *Handler) notOurBroker(t kmsg.ConfigResourceType, name string) string {
+	if t != kmsg.ConfigResourceTypeBroker || name == "" || h.opts.Store == nil {
+		return ""
+	}
+	id, err := strconv.ParseInt(name, 10, 32)
+	switch {
+	case err != nil:
+		return "Node id must be an integer, but it is: " + name
+	case kafka.NodeID(id) != h.opts.Self:
+		return fmt.Sprintf("Unexpected broker id, expected %d, but received %s", h.opts.Self, name)
+	}
+	return ""
 }
 
 func (h *Handler) updateFeatures(c *call) {
@@ -124,7 +195,7 @@ func (h *Handler) describeQuorum(c *call) {
 		}
 		resp.Topics = append(resp.Topics, t)
 	}
-	for _, n := range q.Nodes {
+	for _, n := range nodesToShow(resp, &q) {
 		node := kmsg.NewDescribeQuorumResponseNode()
 		node.NodeID = int32(n.ID)
 		for _, e := range n.Endpoints {
@@ -137,9 +208,21 @@ func (h *Handler) describeQuorum(c *call) {
 	c.reply(resp)
 }
 
+// nodesToShow are none if the metadata log was not asked for.
+func nodesToShow(resp *kmsg.DescribeQuorumResponse, q *Quorum) []QuorumNode {
+	for i := range resp.Topics {
+		for j := range resp.Topics[i].Partitions {
+			if resp.Topics[i].Partitions[j].ErrorCode == 0 {
+				return q.Nodes
+			}
+		}
+	}
+	return nil
+}
+
 func quorumPartition(topic string, n int32, q *Quorum) kmsg.DescribeQuorumResponseTopicPartition {
 	p := kmsg.NewDescribeQuorumResponseTopicPartition()
-	p.Partition, p.LeaderID, p.LeaderEpoch, p.HighWatermark = n, -1, -1, -1
+	p.Partition = n
 	if topic != kafka.ClusterMetadataTopic || n != 0 {
 		p.ErrorCode = int16(kafka.ErrUnknownTopicOrPartition)
 		p.ErrorMessage = text(fmt.Sprintf("%s-%d is not the metadata log", topic, n))

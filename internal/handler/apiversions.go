@@ -8,6 +8,10 @@ import (
 	"moldau/internal/kafka"
 )
 
+// kraftVersion is the feature whose level the quorum keeps itself, in control
+// records.
+const kraftVersion = "kraft.version"
+
 // unknownApiVersions answers a version from the future: in the layout of
 // version 0, with the range that is known. The body is not read (HC-133).
 func (h *Handler) unknownApiVersions(c *call) {
@@ -61,6 +65,11 @@ func (h *Handler) fillApiVersions(c *call, resp *kmsg.ApiVersionsResponse) {
 		f.Name, f.MinVersionLevel, f.MaxVersionLevel = name, level, level
 		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
 	})
+	if level := h.opts.Controller.Quorum().KRaftVersion; level > 0 {
+		f := kmsg.NewApiVersionsResponseFinalizedFeature()
+		f.Name, f.MinVersionLevel, f.MaxVersionLevel = kraftVersion, level, level
+		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
+	}
 	resp.FinalizedFeaturesEpoch = int64(img.Provenance().EndOffset) - 1
 }
 

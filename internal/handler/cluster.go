@@ -30,7 +30,7 @@ func (h *Handler) clusterResponse(c *call, offered int8, wrongCode kafka.ErrorCo
 	resp.Brokers = []kmsg.DescribeClusterResponseBroker{}
 	resp.ClusterAuthorizedOperations = noOperations
 	if c.Version >= 1 && req.EndpointType != offered {
-		resp.EndpointType = req.EndpointType
+		resp.EndpointType, resp.ClusterID = brokerEndpoints, ""
 		if req.EndpointType != brokerEndpoints && req.EndpointType != controllerEndpoints {
 			wrongCode = kafka.ErrUnsupportedEndpointType
 		}

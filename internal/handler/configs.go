@@ -29,9 +29,9 @@ func (h *Handler) describeConfigs(c *call) {
 		r.ResourceType, r.ResourceName = q.ResourceType, q.ResourceName
 		r.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}
 		entries, code, why := h.configEntries(img, q)
-		r.ErrorCode, r.ErrorMessage = int16(code), text(why)
+		r.ErrorCode, r.ErrorMessage = int16(code), &why // not null, even on success
 		for _, e := range entries {
-			if q.ConfigNames == nil || slices.Contains(q.ConfigNames, e.Name) {
+			if len(q.ConfigNames) == 0 || slices.Contains(q.ConfigNames, e.Name) {
 				r.Configs = append(r.Configs, describedConfig(&e, req))
 			}
 		}

@@ -3,7 +3,6 @@ package handler
 // DescribeTopicPartitions (KIP-966): topics in order of name, in pages.
 
 import (
-	"errors"
 	"sort"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -12,8 +11,6 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 )
-
-var errNegativeCursor = errors.New("DescribeTopicPartitions: the cursor's partition is negative")
 
 func (h *Handler) describeTopicPartitions(c *call) {
 	req := kmsg.NewPtrDescribeTopicPartitionsRequest()
@@ -26,8 +23,8 @@ func (h *Handler) describeTopicPartitions(c *call) {
 		resp:        kmsg.NewPtrDescribeTopicPartitionsResponse(),
 	}
 	if req.Cursor != nil {
-		if req.Cursor.Partition < 0 {
-			c.Drop(errNegativeCursor)
+		if req.Cursor.Partition < 0 || len(req.Topics) > 0 && !asked(req.Topics, req.Cursor.Topic) {
+			refusePages(c, req)
 			return
 		}
 		p.fromTopic, p.fromPartition = req.Cursor.Topic, kafka.PartitionID(req.Cursor.Partition)
@@ -41,6 +38,26 @@ func (h *Handler) describeTopicPartitions(c *call) {
 		p.named(req.Topics)
 	}
 	c.reply(p.resp)
+}
+
+func asked(topics []kmsg.DescribeTopicPartitionsRequestTopic, name string) bool {
+	for i := range topics {
+		if topics[i].Topic == name {
+			return true
+		}
+	}
+	return false
+}
+
+// refusePages answers a cursor that cannot be one of an earlier answer.
+func refusePages(c *call, req *kmsg.DescribeTopicPartitionsRequest) {
+	resp := kmsg.NewPtrDescribeTopicPartitionsResponse()
+	for i := range req.Topics {
+		r := kmsg.NewDescribeTopicPartitionsResponseTopic()
+		r.Topic, r.ErrorCode, r.AuthorizedOperations = &req.Topics[i].Topic, int16(kafka.ErrInvalidRequest), noOperations
+		resp.Topics = append(resp.Topics, r)
+	}
+	c.reply(resp)
 }
 
 type topicPager struct {
@@ -65,6 +82,10 @@ func (p *topicPager) named(topics []kmsg.DescribeTopicPartitionsRequestTopic) {
 		}
 		t := p.img.TopicByName(name)
 		if !t.Exists() {
+			if p.room == 0 {
+				p.resp.NextCursor = cursor(name, 0)
+				return
+			}
 			p.missing(name)
 			continue
 		}
@@ -81,7 +102,7 @@ func (p *topicPager) missing(name string) {
 		r.ErrorCode = int16(kafka.ErrInvalidTopicException)
 	}
 	r.Partitions = []kmsg.DescribeTopicPartitionsResponseTopicPartition{}
-	r.AuthorizedOperations = noOperations
+	r.AuthorizedOperations = topicOperations
 	p.resp.Topics = append(p.resp.Topics, r)
 }
 

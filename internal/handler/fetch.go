@@ -123,7 +123,7 @@ func (f *fetching) refuse(code kafka.ErrorCode) {
 func fetchError(n kafka.PartitionID, code kafka.ErrorCode) wire.FetchResult {
 	return wire.FetchResult{
 		Index: n, Code: code, HighWatermark: kafka.NoOffset, LastStableOffset: kafka.NoOffset,
-		LogStart: kafka.NoOffset, PreferredRead: kafka.NoNode, CurrentLeader: kafka.NoNode,
+		LogStart: kafka.NoOffset, PreferredRead: kafka.NoNode, CurrentLeader: kafka.NoNode, HasAborted: true,
 	}
 }
 
@@ -145,7 +145,7 @@ func (f *fetching) read() bool {
 		f.news[i] = p.News()
 		limit := max(min(int(t.MaxBytes), room), 0)
 		res := p.Read(partition.ReadRequest{
-			Offset: t.Offset, LeaderEpoch: t.CurrentLeaderEpoch, MaxBytes: limit,
+			Offset: t.Offset, LeaderEpoch: t.CurrentLeaderEpoch, CheckEpoch: t.LastFetchedEpoch != kafka.NoEpoch, LastFetchedEpoch: t.LastFetchedEpoch, MaxBytes: limit,
 			MinOne: got == 0, ReadCommitted: f.committed,
 		})
 		if res.Records != nil {
@@ -154,7 +154,7 @@ func (f *fetching) read() bool {
 			room -= n
 			full = full || n >= int(t.MaxBytes)
 		}
-		trouble = trouble || res.Code != 0
+		trouble = trouble || res.Code != 0 || res.Diverging != nil
 		f.results[i] = res
 	}
 	return got >= f.minBytes || trouble || full || waitFor == 0

@@ -34,6 +34,7 @@ type Quorum struct {
 	Voters        []QuorumReplica
 	Observers     []QuorumReplica
 	Nodes         []QuorumNode
+	KRaftVersion  int16
 }
 
 // QuorumReplica is a voter or observer as the leader sees it.
@@ -72,7 +73,8 @@ type Options struct {
 	FetchMaxBytes          int // fetch.max.bytes
 	FetchSessionSlots      int // max.incremental.fetch.session.cache.slots
 	AutoCreateTopics       bool
-	PartitionsPerDescribe  int // max.request.partition.size.limit
+	KeepTopics             bool // delete.topic.enable is false
+	PartitionsPerDescribe  int  // max.request.partition.size.limit
 	SupportedFeatures      []Feature
 	UnstableFeatureEnabled bool
 }
@@ -111,6 +113,8 @@ type call struct {
 	wire.Header
 	api  *api
 	body []byte
+	// amend completes the controller's answer; nil if there is nothing to add.
+	amend func(kmsg.Response)
 }
 
 // keptScratch bounds the memory kept for decoding and validating.

@@ -43,10 +43,14 @@ func (h *Handler) metadata(c *call) {
 			return true
 		})
 	} else {
+		if code := checkAsked(req.Topics, c.Version); code != 0 {
+			refuseMetadata(c, req, code)
+			return
+		}
 		create := h.opts.AutoCreateTopics && (c.Version < 4 || req.AllowAutoTopicCreation)
 		var missing []string
-		for _, i := range distinct(req.Topics, c.Version) {
-			topic, absent := t.lookup(&req.Topics[i], c.Version)
+		for _, q := range onceEach(req.Topics) {
+			topic, absent := t.lookup(&q, c.Version)
 			resp.Topics = append(resp.Topics, topic)
 			if absent != "" {
 				missing = append(missing, absent)
@@ -59,27 +63,52 @@ func (h *Handler) metadata(c *call) {
 	c.reply(resp)
 }
 
-// distinct gives the places of the topics that are asked for, each topic once
-// however often it is named (KafkaApis asks for a set).
-func distinct(list []kmsg.MetadataRequestTopic, version int16) []int {
-	type key struct {
-		name string
-		null bool
-		id   kafka.TopicID
+// checkAsked gives the error of a request that names its topics in a way that
+// the version does not know (KafkaApis.handleTopicMetadataRequest).
+func checkAsked(topics []kmsg.MetadataRequestTopic, version int16) kafka.ErrorCode {
+	for i := range topics {
+		hasID := topics[i].TopicID != [16]byte{}
+		if version < 12 && (hasID || topics[i].Topic == nil) || !hasID && topics[i].Topic == nil {
+			return kafka.ErrInvalidRequest
+		}
 	}
-	seen := make(map[key]struct{}, len(list))
-	out := make([]int, 0, len(list))
-	for i := range list {
-		k := key{null: list[i].Topic == nil}
-		if !k.null {
-			k.name = *list[i].Topic
+	return 0
+}
+
+// refuseMetadata answers with an error for each topic and nothing else.
+func refuseMetadata(c *call, req *kmsg.MetadataRequest, code kafka.ErrorCode) {
+	resp := kmsg.NewPtrMetadataResponse()
+	resp.ControllerID, resp.AuthorizedOperations, resp.ErrorCode = -1, noOperations, int16(code)
+	for i := range req.Topics {
+		r := kmsg.NewMetadataResponseTopic()
+		r.Topic, r.TopicID, r.ErrorCode = req.Topics[i].Topic, req.Topics[i].TopicID, int16(code)
+		r.AuthorizedOperations = noOperations
+		if r.Topic == nil && c.Version < 12 {
+			empty := ""
+			r.Topic = &empty
 		}
-		if version >= 10 {
-			k.id = list[i].TopicID
-		}
-		if _, again := seen[k]; !again {
-			seen[k] = struct{}{}
-			out = append(out, i)
+		resp.Topics = append(resp.Topics, r)
+	}
+	c.reply(resp)
+}
+
+// onceEach drops what was asked twice. A request that asks by id is answered
+// for its ids only, as Kafka does.
+func onceEach(topics []kmsg.MetadataRequestTopic) []kmsg.MetadataRequestTopic {
+	byID := false
+	for i := range topics {
+		byID = byID || topics[i].TopicID != [16]byte{}
+	}
+	ids, names := map[[16]byte]bool{}, map[string]bool{}
+	out := make([]kmsg.MetadataRequestTopic, 0, len(topics))
+	for _, q := range topics {
+		switch {
+		case byID && q.TopicID != [16]byte{} && !ids[q.TopicID]:
+			ids[q.TopicID] = true
+			out = append(out, q)
+		case !byID && !names[*q.Topic]:
+			names[*q.Topic] = true
+			out = append(out, q)
 		}
 	}
 	return out
@@ -125,7 +154,7 @@ func (t *topicLister) lookup(q *kmsg.MetadataRequestTopic, version int16) (r kms
 	}
 	r = kmsg.NewMetadataResponseTopic()
 	r.Partitions = []kmsg.MetadataResponseTopicPartition{}
-	r.AuthorizedOperations = noOperations
+	r.AuthorizedOperations = t.operations()
 	switch {
 	case byID:
 		r.TopicID, r.ErrorCode = q.TopicID, int16(kafka.ErrUnknownTopicID)
@@ -133,10 +162,6 @@ func (t *topicLister) lookup(q *kmsg.MetadataRequestTopic, version int16) (r kms
 			empty := ""
 			r.Topic = &empty
 		}
-	case q.Topic == nil:
-		r.ErrorCode = int16(kafka.ErrInvalidRequest)
-		empty := ""
-		r.Topic = &empty
 	case controller.CheckTopicName(*q.Topic) != "":
 		r.Topic, r.ErrorCode = q.Topic, int16(kafka.ErrInvalidTopicException)
 	default:
@@ -147,14 +172,18 @@ func (t *topicLister) lookup(q *kmsg.MetadataRequestTopic, version int16) (r kms
 	return r, absent
 }
 
+func (t *topicLister) operations() int32 {
+	if t.withOps {
+		return topicOperations
+	}
+	return noOperations
+}
+
 func (t *topicLister) describe(topic metadata.Topic) kmsg.MetadataResponseTopic {
 	r := kmsg.NewMetadataResponseTopic()
 	name := topic.Name()
 	r.Topic, r.TopicID, r.IsInternal = &name, topic.ID(), kafka.IsInternalTopic(name)
-	r.AuthorizedOperations = noOperations
-	if t.withOps {
-		r.AuthorizedOperations = topicOperations
-	}
+	r.AuthorizedOperations = t.operations()
 	r.Partitions = make([]kmsg.MetadataResponseTopicPartition, 0, topic.NumPartitions())
 	topic.Each(func(p metadata.Partition) bool {
 		m := kmsg.NewMetadataResponseTopicPartition()

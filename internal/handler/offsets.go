@@ -28,9 +28,16 @@ func (h *Handler) listOffsets(c *call) {
 			asked[p.Partition]++
 		}
 		for _, p := range q.Partitions {
+			twice := asked[p.Partition] > 1
+			if asked[p.Partition] == 0 {
+				continue // what was asked twice is answered once
+			}
+			if twice {
+				asked[p.Partition] = 0
+			}
 			r := kmsg.NewListOffsetsResponseTopicPartition()
 			r.Partition = p.Partition
-			l := h.listOffset(c, req, topic, &p, asked[p.Partition] > 1)
+			l := h.listOffset(c, req, topic, &p, twice)
 			r.ErrorCode, r.Offset, r.Timestamp, r.LeaderEpoch = int16(l.Code), int64(l.Offset), int64(l.Timestamp), int32(l.Epoch)
 			t.Partitions = append(t.Partitions, r)
 		}

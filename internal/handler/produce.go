@@ -121,22 +121,31 @@ func (h *Handler) produceTo(c *call, s *produceScratch, q *wire.ProducePartition
 	if code != 0 {
 		return produceError(code, "")
 	}
+	if s.req.TransactionalID == nil && transactional(q.Records) {
+		return produceError(kafka.ErrTransactionalIDAuthorizationFailed, "Transactional records need a transactional id.")
+	}
 	b, r := s.work.Produced(q.Records, c.Version, &p.Settings().Rules, now.Wall)
 	if r.Code != 0 {
 		res := produceError(r.Code, r.Message)
+		if r.Appending {
+			res.LogStart = p.LogStart()
+		}
 		for _, e := range r.Records {
 			res.RecordErrors = append(res.RecordErrors, wire.RecordError(e))
 		}
 		return res
-	}
-	if b.Transactional() {
-		return produceError(kafka.ErrInvalidTxnState, "transactional records need a transactional id")
 	}
 	a := p.Append(b, s.req.Acks == -1, now.Wall)
 	return wire.ProduceResult{
 		Code: a.Code, Message: a.Message, BaseOffset: a.BaseOffset, AppendTimeMs: a.AppendTimeMs,
 		LogStart: a.LogStart, CurrentLeader: a.Leader, LeaderEpoch: a.Epoch,
 	}
+}
+
+// transactional looks at the first batch only; a second one is refused anyway.
+func transactional(records []byte) bool {
+	b, _, err := batch.Next(records)
+	return err == nil && b.Transactional()
 }
 
 // find gives a partition that has a replica here. Otherwise the code says

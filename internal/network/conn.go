@@ -131,7 +131,7 @@ func decodeCharge(frame []byte) int64 {
 
 // readBody reads size bytes, and up to four of the next frame with them, which
 // saves a system call when frames come one behind the other. The budget is
-// charged at once; memory grows with the bytes that really arrive.
+// charged at once; a large frame gets its memory when its first bytes have come.
 func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
 	charge = int64(size)
 	if !c.s.budget.Acquire(charge, c.gone) {
@@ -142,7 +142,7 @@ func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
 	for got := 0; got < size; {
 		room := len(buf) - len(c.ahead)
 		if got == room {
-			larger := c.s.frames.get(min(size, 2*got) + len(c.ahead))
+			larger := c.s.frames.get(size + len(c.ahead))
 			copy(larger, buf[:got])
 			c.s.frames.put(buf)
 			buf = larger

@@ -3,11 +3,15 @@ package network
 import (
 	"math/bits"
 	"sync"
+
+	"golang.org/x/sys/unix"
 )
 
 // frames keeps buffers of frames between uses, up to a number of bytes, so
 // that steady load allocates nothing. Sizes are rounded up by at most an
-// eighth. It is safe for concurrent use.
+// eighth. Very large frames get pages of their own, which go back to the system
+// at once: on the heap, each of them would stay until the next collection and
+// double the size of the process. It is safe for concurrent use.
 type frames struct {
 	limit int
 
@@ -16,7 +20,12 @@ type frames struct {
 	free   map[int][][]byte // by size
 }
 
-const minFrameBuffer = 512
+const (
+	minFrameBuffer = 512
+	// ownPagesBytes is from which size on a frame gets pages of its own. Only
+	// Produce can be so large; nothing of it is used after the answer.
+	ownPagesBytes = 8 << 20
+)
 
 func newFrames(limitBytes int) *frames {
 	return &frames{limit: limitBytes, free: map[int][][]byte{}}
@@ -34,6 +43,12 @@ func classOf(n int) int {
 // get returns a buffer of length n; its contents are undefined.
 func (f *frames) get(n int) []byte {
 	class := classOf(n)
+	if class >= ownPagesBytes {
+		if b, err := unix.Mmap(-1, 0, class, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_ANON|unix.MAP_PRIVATE); err == nil {
+			return b[:n]
+		}
+		return make([]byte, n) // its capacity is that of no class: put leaves it to the collector
+	}
 	f.mu.Lock()
 	if list := f.free[class]; len(list) > 0 {
 		b := list[len(list)-1]
@@ -50,6 +65,11 @@ func (f *frames) get(n int) []byte {
 // put gives a buffer back.
 func (f *frames) put(b []byte) {
 	class := cap(b)
+	if class >= ownPagesBytes {
+		// Fails only for a slice that Mmap did not give: the fallback of get.
+		_ = unix.Munmap(b[:class])
+		return
+	}
 	if class != classOf(class) {
 		return
 	}

@@ -48,7 +48,8 @@ const (
 	DefaultSendTimeout      = 60 * time.Second
 	DefaultSendfileMinBytes = 32 << 10
 	sweepEvery              = time.Second
-	trimEvery               = 10 // sweeps
+	quietSweepEvery         = 10 * time.Second // without connections
+	trimEvery               = 10               // sweeps
 )
 
 func (o Options) withDefaults() Options {
@@ -94,6 +95,7 @@ type Server struct {
 	nextID atomic.Uint64
 	work   sync.WaitGroup
 	stop   chan struct{}
+	busy   chan struct{} // the first connection came
 
 	mu        sync.Mutex
 	closed    bool
@@ -107,7 +109,7 @@ func New(opts Options) *Server {
 	opts = opts.withDefaults()
 	s := &Server{
 		opts: opts, budget: NewBudget(opts.BudgetBytes), frames: newFrames(opts.CachedBytes),
-		start: time.Now(), stop: make(chan struct{}),
+		start: time.Now(), stop: make(chan struct{}), busy: make(chan struct{}, 1),
 		conns: map[*conn]struct{}{}, perIP: map[string]int{},
 	}
 	s.work.Add(1)
@@ -178,6 +180,12 @@ func (s *Server) admit(nc *net.TCPConn, name string, h Handler) {
 	case s.perIP[host] >= limit:
 		refuse = "max.connections.per.ip is reached"
 	default:
+		if len(s.conns) == 0 {
+			select {
+			case s.busy <- struct{}{}:
+			default:
+			}
+		}
 		s.conns[c] = struct{}{}
 		s.perIP[host]++
 		s.work.Add(1)
@@ -217,15 +225,18 @@ func (s *Server) Connections() int {
 func (s *Server) now() time.Duration { return time.Since(s.start) }
 
 // sweep closes connections that are idle, or slow in sending or taking bytes.
+// With nobody there it hardly ever wakes.
 func (s *Server) sweep() {
 	defer s.work.Done()
-	tick := time.NewTicker(min(sweepEvery, s.opts.IdleTimeout, s.opts.FrameTimeout, s.opts.StallTimeout, s.opts.SendTimeout))
-	defer tick.Stop()
+	busy := min(sweepEvery, s.opts.IdleTimeout, s.opts.FrameTimeout, s.opts.StallTimeout, s.opts.SendTimeout)
+	timer := time.NewTimer(busy)
+	defer timer.Stop()
 	for n := 1; ; n++ {
 		select {
 		case <-s.stop:
 			return
-		case <-tick.C:
+		case <-s.busy:
+		case <-timer.C:
 		}
 		if n%trimEvery == 0 {
 			s.frames.trim()
@@ -236,7 +247,13 @@ func (s *Server) sweep() {
 		for c := range s.conns {
 			c.checkTimes(now, contended)
 		}
+		quiet := len(s.conns) == 0
 		s.mu.Unlock()
+		if quiet {
+			timer.Reset(max(busy, quietSweepEvery))
+		} else {
+			timer.Reset(busy)
+		}
 	}
 }
 

@@ -61,15 +61,35 @@ func (r *removals) due(now kafka.WallMs) (folders []string, jobs []seglog.Remova
 	return folders, jobs
 }
 
-// chore is something that the keeper does from time to time.
+// waiting tells whether anything is to be deleted.
+func (r *removals) waiting() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.folders)+len(r.jobs) > 0
+}
+
+// chore is something that the keeper does from time to time, less often while
+// idle says that there is nothing to do.
 type chore struct {
 	every time.Duration
 	next  kafka.Mono
 	do    func(now kafka.Now)
+	idle  func() bool
 }
 
-// keeperTick is how often the keeper looks for what is due besides its chores.
-const keeperTick = time.Second
+// The keeper looks for deletions and flush.ms every second, or every ten when
+// it knows of none.
+const (
+	keeperTick = time.Second
+	keeperIdle = 10 * time.Second
+)
+
+func (c *chore) wait() time.Duration {
+	if c.idle != nil && c.idle() {
+		return max(c.every, keeperIdle)
+	}
+	return c.every
+}
 
 // chores lists the work behind: retention, checkpoints, deletion, expiry.
 func (s *Store) chores(start kafka.Mono) []*chore {
@@ -80,8 +100,8 @@ func (s *Store) chores(start kafka.Mono) []*chore {
 		{every: ms(s.opts.FlushCheckpointMs), do: func(kafka.Now) { s.checkpointRecovery() }},
 		{every: ms(s.opts.StartCheckpointMs), do: func(kafka.Now) { s.checkpointStart() }},
 		{every: 10 * time.Minute, do: s.expireProducers},
-		{every: keeperTick, do: s.removeDue},
-		{every: keeperTick, do: s.flushDue},
+		{every: keeperTick, do: s.removeDue, idle: func() bool { return !s.removals.waiting() }},
+		{every: keeperTick, do: s.flushDue, idle: func() bool { return !s.flushByTime.Load() }},
 	}
 	for _, c := range list[1:] {
 		c.next = start.Add(c.every)
@@ -95,7 +115,7 @@ func runDue(chores []*chore, now kafka.Now) kafka.Mono {
 	for _, c := range chores {
 		if c.next <= now.Mono {
 			c.do(now)
-			c.next = now.Mono.Add(c.every)
+			c.next = now.Mono.Add(c.wait())
 		}
 		first = min(first, c.next)
 	}
@@ -174,7 +194,7 @@ func (s *Store) removeDue(now kafka.Now) {
 func (s *Store) flushDue(now kafka.Now) {
 	s.each(func(p *Partition) {
 		wait := p.Settings().FlushMs
-		if wait == 1<<63-1 {
+		if wait == never {
 			return
 		}
 		p.mu.Lock()
@@ -309,6 +329,11 @@ func (s *Store) Close() error {
 		d.recoveryMoved.Store(true)
 		d.startMoved.Store(true)
 	}
+	for d := range dirty {
+		d.appended.Store(false) // its checkpoints stay as they are
+		d.recoveryMoved.Store(false)
+		d.startMoved.Store(false)
+	}
 	errs = append(errs, s.checkpointHigh(), s.checkpointRecovery(), s.checkpointStart())
 	for _, d := range s.dirs {
 		if d.failed.Load() || dirty[d] || errors.Join(errs...) != nil {
@@ -319,9 +344,16 @@ func (s *Store) Close() error {
 	return errors.Join(errs...)
 }
 
+// bulkClose is from how many logs on one sync of the file system is cheaper
+// than several syncs per log.
+const bulkClose = 200
+
 // closeLogs closes the logs side by side and tells which directories are not
 // in order.
 func (s *Store) closeLogs() map[*directory]bool {
+	n := 0
+	s.each(func(*Partition) { n++ })
+	bulk := n >= bulkClose
 	work := make(chan *Partition)
 	dirty := map[*directory]bool{}
 	var mu sync.Mutex
@@ -331,7 +363,7 @@ func (s *Store) closeLogs() map[*directory]bool {
 		go func() {
 			defer wg.Done()
 			for p := range work {
-				if err := p.close(); err != nil {
+				if err := p.close(bulk); err != nil {
 					s.opts.Log.Error("cannot close a log", "partition", p.tp, "error", err)
 					mu.Lock()
 					dirty[p.dir] = true
@@ -343,17 +375,29 @@ func (s *Store) closeLogs() map[*directory]bool {
 	s.each(func(p *Partition) { work <- p })
 	close(work)
 	wg.Wait()
+	for _, d := range s.dirs {
+		if !bulk || d.failed.Load() {
+			continue
+		}
+		if err := s.opts.FS.SyncAll(d.Path); err != nil {
+			s.opts.Log.Error("cannot sync a log directory", "dir", d.Path, "error", err)
+			dirty[d] = true
+		}
+	}
 	return dirty
 }
 
-func (p *Partition) close() error {
+func (p *Partition) close(bulk bool) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closed = true
 	p.view.Store(&view{leader: kafka.NoNode, epoch: kafka.NoEpoch})
 	log := p.log.Load()
-	if log == nil || p.dir.failed.Load() {
+	switch {
+	case log == nil || p.dir.failed.Load():
 		return nil
+	case bulk:
+		return log.CloseUnsynced()
 	}
 	return log.Close()
 }

@@ -61,6 +61,14 @@ func (p *Partition) Leader() (kafka.NodeID, kafka.Epoch) {
 // HighWatermark is the offset below which records are committed.
 func (p *Partition) HighWatermark() kafka.Offset { return kafka.Offset(p.hw.Load()) }
 
+// LogStart is the first offset that can be read; NoOffset if there is no log.
+func (p *Partition) LogStart() kafka.Offset {
+	if log := p.log.Load(); log != nil {
+		return log.StartOffset()
+	}
+	return kafka.NoOffset
+}
+
 // Appended is the answer of Append.
 type Appended struct {
 	Code kafka.ErrorCode
@@ -143,7 +151,9 @@ func (p *Partition) append(b batch.Batch, settings *Settings, acksAll bool, now 
 		v := log.Producers().Check(headerOf(b), producerstate.Context{Origin: producerstate.Client, LogHeldRecords: end > 0})
 		switch v.Kind {
 		case producerstate.Reject:
-			return failed(v.Code, v.Reason), 0
+			a = failed(v.Code, v.Reason)
+			a.LogStart = log.StartOffset()
+			return a, 0
 		case producerstate.Duplicate:
 			a.BaseOffset = v.BaseOffset
 			if settings.Rules.LogAppendTime {
@@ -302,6 +312,9 @@ func (p *Partition) assign(a replica.Assignment, now kafka.WallMs) {
 // configure takes in new settings.
 func (p *Partition) configure(s *Settings) {
 	p.settings.Store(s)
+	if s.FlushMs != never {
+		p.store.flushByTime.Store(true)
+	}
 	if log := p.log.Load(); log != nil {
 		log.SetConfig(s.Log)
 	}

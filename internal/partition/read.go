@@ -11,11 +11,15 @@ import (
 
 // ReadRequest asks for records.
 type ReadRequest struct {
-	Offset        kafka.Offset
-	LeaderEpoch   kafka.Epoch // that the client believes in; NoEpoch: does not say
-	MaxBytes      int
-	MinOne        bool // the first batch even if it is larger than MaxBytes
-	ReadCommitted bool
+	Offset      kafka.Offset
+	LeaderEpoch kafka.Epoch // that the client believes in; NoEpoch: does not say
+	// CheckEpoch: LastFetchedEpoch is that of the record before Offset; if the log
+	// has another history, the answer says where they part (KIP-595).
+	CheckEpoch       bool
+	LastFetchedEpoch kafka.Epoch
+	MaxBytes         int
+	MinOne           bool // the first batch even if it is larger than MaxBytes
+	ReadCommitted    bool
 }
 
 // fileRange makes a log's range something that a response can carry.
@@ -45,6 +49,17 @@ func (p *Partition) Read(q ReadRequest) wire.FetchResult {
 		return res
 	}
 	res.HighWatermark, res.LastStableOffset = kafka.Offset(p.hw.Load()), kafka.Offset(p.lso.Load())
+	if q.CheckEpoch {
+		e, end := log.EndOffsetForEpoch(q.LastFetchedEpoch)
+		switch {
+		case e == kafka.NoEpoch || end == kafka.NoOffset:
+			return p.readFailed(log, res, seglog.ErrOffsetOutOfRange)
+		case e < q.LastFetchedEpoch || end < q.Offset:
+			res.LogStart = log.StartOffset()
+			res.Diverging = &kafka.OffsetAndEpoch{Offset: end, Epoch: e}
+			return res
+		}
+	}
 	upper := res.HighWatermark
 	if q.ReadCommitted {
 		upper = min(upper, res.LastStableOffset)

@@ -55,6 +55,8 @@ type Store struct {
 	Deadlines *Deadlines
 	epoch     atomic.Int64 // broker epoch, for the clean shutdown marker
 
+	flushByTime atomic.Bool // some topic has a flush.ms
+
 	removals removals
 	flushes  chan *Partition
 	stop     chan struct{}
@@ -95,6 +97,8 @@ func New(opts Options) *Store {
 }
 
 const (
+	// never is the flush.ms of a topic that asks for no flushes by time.
+	never = 1<<63 - 1
 	// maxLookupBytes bounds the memory of looking for a timestamp in a
 	// compressed batch.
 	maxLookupBytes = 64 << 20
@@ -285,7 +289,7 @@ func (s *Store) create(id kafka.TopicID, tp kafka.TopicPartition, d *directory, 
 
 func (s *Store) newPartition(id kafka.TopicID, tp kafka.TopicPartition, d *directory, settings *Settings) *Partition {
 	p := &Partition{store: s, tp: tp, topic: id, dir: d}
-	p.settings.Store(settings)
+	p.configure(settings)
 	p.view.Store(&view{leader: kafka.NoNode, epoch: kafka.NoEpoch})
 	p.state = replica.New(s.opts.Self, 0, 0)
 	return p

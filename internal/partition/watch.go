@@ -99,8 +99,9 @@ type Deadlines struct {
 	stop chan struct{}
 	done chan struct{}
 
-	mu   sync.Mutex
-	heap waiterHeap
+	mu    sync.Mutex
+	heap  waiterHeap
+	armed kafka.Mono // when the goroutine will look again
 }
 
 // NewDeadlines starts the goroutine; Close ends it.
@@ -115,9 +116,11 @@ func (d *Deadlines) Add(w *Waiter, at kafka.Mono) {
 	d.mu.Lock()
 	w.at = at
 	heap.Push(&d.heap, w)
-	first := w.index == 0
+	// A fetch that is woken and waits again moves its deadline back each time:
+	// the goroutine then wakes once for nothing rather than being poked for each.
+	early := at < d.armed
 	d.mu.Unlock()
-	if first {
+	if early {
 		select {
 		case d.poke <- struct{}{}:
 		default:
@@ -163,11 +166,13 @@ func (d *Deadlines) fireDue() time.Duration {
 	for len(d.heap) > 0 {
 		w := d.heap[0]
 		if w.at > now {
+			d.armed = w.at
 			return w.at.Sub(now)
 		}
 		heap.Pop(&d.heap)
 		w.Fire()
 	}
+	d.armed = now.Add(time.Hour)
 	return time.Hour
 }
 

@@ -165,7 +165,7 @@ func (q *Quorum) load() error {
 	store, rec, err := OpenStore(StoreOptions{
 		FS: q.opts.FS, Dir: q.opts.Dir, Static: q.opts.Static, Warn: q.opts.Warn,
 		OpenLog: func(folder string) (Log, error) {
-			return OpenSegments(q.opts.FS, folder, q.opts.Log, wall)
+			return OpenSegments(q.opts.FS, folder, q.opts.Log, wall, q.opts.Warn)
 		},
 		Flush: func(f raft.Flush, job FlushJob) { q.flushes <- flushWork{flush: f, job: job} },
 	}, func() func(record.Message, int16) error {

@@ -19,30 +19,41 @@ type LogConfig struct {
 	SegmentMs    int64 // metadata.log.segment.ms
 }
 
-// segments makes a seglog the Log of a Store. It keeps no recovery point: the
-// whole log, which snapshots keep short, is checked at every start, as
-// Kafka's KafkaMetadataLog does.
+// segments makes a seglog the Log of a Store. Unlike Kafka's KafkaMetadataLog
+// it keeps a recovery point: damage below it was durable once, and to cut the
+// log there would take committed metadata away without a word.
 type segments struct {
 	log  *seglog.Log
+	mark *recoveryMark
 	wall func() kafka.WallMs
 	jobs []seglog.RemovalJob
 }
 
 // OpenSegments opens the segmented log in folder. wall is the wall clock for
-// rolling and for deleting files.
-func OpenSegments(fsys vfs.FS, folder string, cfg LogConfig, wall func() kafka.WallMs) (Log, error) {
+// rolling and for deleting files; warn, which may be nil, hears of tails that
+// were cut off. Damage below the recovery point is a *seglog.CorruptError.
+func OpenSegments(fsys vfs.FS, folder string, cfg LogConfig, wall func() kafka.WallMs, warn func(string, error)) (Log, error) {
 	c := seglog.DefaultConfig()
 	c.SegmentBytes, c.SegmentMs = cfg.SegmentBytes, cfg.SegmentMs
 	c.RetentionMs, c.RetentionBytes = -1, -1 // only what lies below a snapshot goes
-	l, _, err := seglog.Open(seglog.Options{
-		Env: seglog.NewEnv(seglog.NewFiles(fsys, maxOpenSegments)), Dir: folder, Config: c, Now: wall(),
-	})
+	mark, err := openRecoveryMark(fsys, folder)
 	if err != nil {
 		return nil, err
 	}
-	s := &segments{log: l, wall: wall}
+	l, report, err := seglog.Open(seglog.Options{
+		Env: seglog.NewEnv(seglog.NewFiles(fsys, maxOpenSegments)), Dir: folder, Config: c, Now: wall(), RecoveryPoint: mark.offset,
+	})
+	if err != nil {
+		return nil, errors.Join(err, mark.Close())
+	}
+	for _, cut := range report.Cuts {
+		if warn != nil {
+			warn("torn tail of the metadata log was cut off", fmt.Errorf("%s: %d bytes from byte %d on: %s", cut.File, cut.Bytes, cut.Position, cut.Reason))
+		}
+	}
+	s := &segments{log: l, mark: mark, wall: wall}
 	if err := s.closeGap(); err != nil {
-		return nil, errors.Join(err, l.Close())
+		return nil, errors.Join(err, l.Close(), mark.Close())
 	}
 	return s, nil
 }
@@ -151,11 +162,23 @@ func (s *segments) PrepareFlush() FlushJob {
 			}
 			return nil
 		},
-		Done: func() error { return s.log.FlushDone(job) },
+		Done: func() error {
+			if err := s.log.FlushDone(job); err != nil {
+				return err
+			}
+			return s.mark.raise(s.log.RecoveryPoint())
+		},
 	}
 }
 
 func (s *segments) TruncateTo(end kafka.Offset) error {
+	to, err := s.log.TruncationEnd(end)
+	if err != nil {
+		return err
+	}
+	if err := s.mark.lower(to); err != nil {
+		return err
+	}
 	_, jobs, err := s.log.TruncateTo(end, s.wall())
 	s.jobs = append(s.jobs, jobs...)
 	return err
@@ -171,9 +194,18 @@ func (s *segments) TrimTo(start kafka.Offset) error {
 }
 
 func (s *segments) Reset(start kafka.OffsetAndEpoch) error {
+	if err := s.mark.lower(0); err != nil {
+		return err
+	}
 	jobs, err := s.log.TruncateFully(start.Offset, s.wall())
 	s.jobs = append(s.jobs, jobs...)
 	return err
 }
 
-func (s *segments) Close() error { return s.log.Close() }
+func (s *segments) Close() error {
+	err := s.log.Close()
+	if err == nil {
+		err = s.mark.raise(s.log.RecoveryPoint())
+	}
+	return errors.Join(err, s.mark.Close())
+}

@@ -25,13 +25,14 @@ type Info struct {
 	Voters        []ReplicaInfo
 	VoterSet      VoterSet
 	Observers     []ReplicaInfo
+	KRaftVersion  int16
 }
 
 // Describe gives a copy of what is known of the quorum at now.
 func (c *Core) Describe(now kafka.Now) Info {
 	info := Info{
 		Role: c.role, Leader: c.election.Leader, Epoch: c.election.Epoch,
-		HighWatermark: c.hw, EndOffset: c.log.end, VoterSet: c.voters(),
+		HighWatermark: c.hw, EndOffset: c.log.end, VoterSet: c.voters(), KRaftVersion: c.KRaftVersion(),
 	}
 	for _, v := range info.VoterSet.All() {
 		r := ReplicaInfo{Key: v.Key, EndOffset: kafka.NoOffset, LastFetchMs: kafka.NoTimestamp, LastCaughtMs: kafka.NoTimestamp}

@@ -102,6 +102,10 @@ func (l *Log) write(s *segment, batches []batch.Batch, size int64) error {
 		return err
 	}
 	defer h.unpin()
+	if s.unborn.Load() {
+		s.unborn.Store(false)
+		l.namesGen.Add(1)
+	}
 	at := s.size.Load()
 	var n int
 	if len(batches) == 1 {
@@ -273,6 +277,21 @@ func (l *Log) createSegment(base kafka.Offset, now kafka.WallMs) (*segment, erro
 		return nil, err
 	}
 	l.namesGen.Add(1)
+	s := l.emptySegment(base, now)
+	l.env.Files.adoptNew(s, f)
+	return s, nil
+}
+
+// firstSegment is that of a log which has never had a record. Its file comes
+// with the first append, so that a partition which is only created costs no
+// more than its folder.
+func (l *Log) firstSegment(now kafka.WallMs) *segment {
+	s := l.emptySegment(0, now)
+	s.unborn.Store(true)
+	return s
+}
+
+func (l *Log) emptySegment(base kafka.Offset, now kafka.WallMs) *segment {
 	s := newSegment(base, 0, now)
 	s.maxTs.Store(int64(kafka.NoTimestamp))
 	s.active.Store(true)
@@ -280,8 +299,7 @@ func (l *Log) createSegment(base kafka.Offset, now kafka.WallMs) (*segment, erro
 	if c := l.config.Load(); l.env.Jitter != nil && min(c.SegmentJitterMs, c.SegmentMs) > 0 {
 		s.jitterMs = l.env.Jitter(min(c.SegmentJitterMs, c.SegmentMs))
 	}
-	l.env.Files.adoptNew(s, f)
-	return s, nil
+	return s
 }
 
 // seal lets the indexes of a segment that is no longer active be evicted.

@@ -88,7 +88,7 @@ func (l epochs) truncateStart(start kafka.Offset) (epochs, bool) {
 
 // endOffset answers OffsetsForLeaderEpoch (LeaderEpochFileCache.endOffsetFor).
 func (l epochs) endOffset(epoch kafka.Epoch, end kafka.Offset) (kafka.Epoch, kafka.Offset) {
-	if epoch < 0 {
+	if epoch == kafka.NoEpoch {
 		return kafka.NoEpoch, kafka.NoOffset
 	}
 	if l.latest() == epoch {

@@ -81,7 +81,11 @@ func (fs *Files) acquire(s *segment, dir string) (*handle, error) {
 	if h := s.handle.Load(); h != nil && h.pin() {
 		return h, nil
 	}
-	f, err := fs.FS.Open(dir+"/"+fileName(s.base, extLog), vfs.ReadWrite)
+	mode := vfs.ReadWrite
+	if s.unborn.Load() {
+		mode = vfs.Create
+	}
+	f, err := fs.FS.Open(dir+"/"+fileName(s.base, extLog), mode)
 	if err != nil {
 		return nil, err
 	}

@@ -148,15 +148,23 @@ func (l *Log) RenameDir(to string) error {
 // snapshot), syncs everything, and lets go of the files. After it the log may be
 // opened with Clean if the marker of the directory says so. On an error the
 // marker must not be written. Owner only; readers must be gone.
-func (l *Log) Close() error {
+func (l *Log) Close() error { return l.close((*Log).flushNow) }
+
+// CloseUnsynced is Close without the syncs, for an owner who closes very many
+// logs and then calls vfs.FS.SyncAll once. Only when that has succeeded do
+// RecoveryPoint, which is the end already, and the marker of a clean stop tell
+// the truth.
+func (l *Log) CloseUnsynced() error { return l.close((*Log).settle) }
+
+func (l *Log) close(finish func(*Log) error) error {
 	if l.closed {
 		return nil
 	}
 	var err error
 	if l.dead != nil {
 		err = l.usable()
-	} else {
-		err = l.closeFiles()
+	} else if err = l.closeFiles(); err == nil {
+		err = finish(l)
 	}
 	l.closed = true
 	for _, s := range l.list() {
@@ -202,9 +210,10 @@ func (l *Log) closeFiles() error {
 		}
 		s.saved, s.synced = true, false
 	}
-	if err := l.takeSnapshot(); err != nil {
-		return err
-	}
+	return l.takeSnapshot()
+}
+
+func (l *Log) flushNow() error {
 	job := l.PrepareFlush()
 	if err := job.Run(); err != nil {
 		return err
@@ -212,12 +221,27 @@ func (l *Log) closeFiles() error {
 	return l.FlushDone(job)
 }
 
+// settle writes what a flush would write, and leaves it to the file system.
+func (l *Log) settle() error {
+	if l.epochsDirty && !l.active().unborn.Load() { // a log without records needs no epochs
+		name := l.Dir() + "/" + epochFile
+		if err := l.writeFile(name+".tmp", l.epochs.Load().appendTo(nil), false); err != nil {
+			return err
+		}
+		if err := l.fs().Rename(name+".tmp", name); err != nil {
+			return err
+		}
+	}
+	l.recoveryPoint = l.EndOffset()
+	return nil
+}
+
 // saveActive writes the indexes of the active segment, unless the files on the
 // disk are good.
 func (l *Log) saveActive() error {
 	s := l.active()
-	if s.saved {
-		return nil
+	if s.saved || s.size.Load() == 0 {
+		return nil // an empty segment's indexes say nothing
 	}
 	ix, err := l.indexOf(s)
 	if err != nil {

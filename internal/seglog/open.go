@@ -62,6 +62,12 @@ func (ld *loader) opened() []*segment {
 }
 
 func (ld *loader) load() error {
+	if !ld.opt.Clean {
+		// A process that died may have made the folder, or files in it, whose
+		// names are not durable yet; the first flush sees to them.
+		ld.newDir = true
+		ld.namesGen.Add(1)
+	}
 	if err := ld.listFolder(); err != nil {
 		return err
 	}
@@ -81,9 +87,11 @@ func (ld *loader) load() error {
 		}
 	}
 	if len(ld.opened()) == 0 {
-		s, err := ld.createSegment(ld.opt.StartOffset, ld.opt.Now)
-		if err != nil {
-			return err
+		s := ld.firstSegment(ld.opt.Now)
+		if ld.opt.StartOffset > 0 {
+			if s, err = ld.createSegment(ld.opt.StartOffset, ld.opt.Now); err != nil {
+				return err
+			}
 		}
 		ld.segs.Store(&[]*segment{s})
 		end = s.base

@@ -24,6 +24,7 @@ type segment struct {
 	index  atomic.Pointer[indexes]
 	active atomic.Bool // its indexes may be ahead of the files: not evicted
 	gone   atomic.Bool // deleted: a file that cannot be found is no surprise
+	unborn atomic.Bool // the first segment of a log that has never had a record: no file yet
 
 	// Owner only.
 	maxTsLast  kafka.Offset // last offset of the batch with the largest timestamp

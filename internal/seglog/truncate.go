@@ -257,7 +257,7 @@ func (l *Log) markDeleted(s *segment, now kafka.WallMs) (RemovalJob, error) {
 		from := l.path(s.base, ext)
 		to := from + extDeleted
 		err := l.fs().Rename(from, to)
-		if errors.Is(err, fs.ErrNotExist) && ext != extLog {
+		if errors.Is(err, fs.ErrNotExist) && (ext != extLog || s.unborn.Load()) {
 			continue
 		}
 		if err != nil {

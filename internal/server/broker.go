@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -42,6 +43,8 @@ type broker struct {
 	poke   chan struct{} // the image has moved
 	done   chan struct{}
 	ended  chan struct{}
+
+	running atomic.Bool // unfenced: nobody waits for what is applied
 
 	mu      sync.Mutex // publish and load
 	latest  *metadata.Image
@@ -125,6 +128,9 @@ func (b *broker) publish(d *metadata.Delta, img *metadata.Image) {
 		b.s.store.Apply(d, img)
 	}
 	b.mu.Unlock()
+	if b.running.Load() {
+		return // the next heartbeat looks by itself
+	}
 	select {
 	case b.poke <- struct{}{}:
 	default:
@@ -146,6 +152,7 @@ func (b *broker) run() {
 			b.moved()
 		case <-timer.C:
 			if b.core.Deadline() <= b.s.clock().Mono {
+				b.moved()
 				b.step(lifecycle.DeadlineReached{})
 			}
 		}
@@ -221,6 +228,7 @@ func (b *broker) step(ev lifecycle.Event) {
 	if out.Heartbeat != nil {
 		b.heartbeat(out.Heartbeat)
 	}
+	b.running.Store(b.core.Phase() == lifecycle.Running)
 	if out.Unfenced {
 		b.s.unfenced()
 	}
@@ -350,7 +358,7 @@ func (l controllerLink) Submit(body kmsg.Request, done func(kmsg.Response, error
 // Quorum implements handler.Controller.
 func (l controllerLink) Quorum() handler.Quorum {
 	info := l.s.quorum.Describe()
-	q := handler.Quorum{Leader: info.Leader, Epoch: info.Epoch, HighWatermark: info.HighWatermark}
+	q := handler.Quorum{Leader: info.Leader, Epoch: info.Epoch, HighWatermark: info.HighWatermark, KRaftVersion: info.KRaftVersion}
 	for _, v := range info.Voters {
 		q.Voters = append(q.Voters, handler.QuorumReplica{ID: v.Key.ID, Directory: v.Key.Dir, EndOffset: v.EndOffset, LastFetch: v.LastFetchMs, CaughtUp: v.LastCaughtMs})
 	}

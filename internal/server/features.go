@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strconv"
+
 	"moldau/internal/controller"
 	"moldau/internal/metadata"
 	"moldau/internal/record"
@@ -20,19 +22,18 @@ func Features() []metadata.Feature {
 	}
 }
 
-// NewClusterFeatures are the levels of a cluster that is formatted with
-// Kafka's newest release, in the order in which Kafka writes them.
-func NewClusterFeatures() []controller.VersionedRecord {
-	var out []controller.VersionedRecord
-	for _, f := range []metadata.Feature{
-		{Name: metadata.FeatureMetadataVersion, Max: int16(metadata.LatestVersion)},
-		{Name: metadata.FeatureELR, Max: 1},
-		{Name: metadata.FeatureGroup, Max: 1},
-		{Name: metadata.FeatureShare, Max: 2},
-		{Name: metadata.FeatureStreams, Max: 1},
-		{Name: metadata.FeatureTransaction, Max: 2},
-	} {
-		out = append(out, controller.VersionedRecord{Message: &record.FeatureLevel{Name: f.Name, FeatureLevel: f.Max}})
+// FeatureOf gives name and level of a record that sets a feature, or "".
+func FeatureOf(r controller.VersionedRecord) (name, level string) {
+	if f, ok := r.Message.(*record.FeatureLevel); ok {
+		return f.Name, strconv.Itoa(int(f.FeatureLevel))
 	}
-	return out
+	return "", ""
+}
+
+// VersionName gives Kafka's name of the metadata.version that a record sets, or "".
+func VersionName(r controller.VersionedRecord) string {
+	if f, ok := r.Message.(*record.FeatureLevel); ok && f.Name == metadata.FeatureMetadataVersion {
+		return metadata.Version(f.FeatureLevel).String()
+	}
+	return ""
 }

@@ -80,7 +80,6 @@ func TestHC145HostileBytes(t *testing.T) {
 		"DeleteTopics of 2^31":     frame(20, 1, million...),
 		"no body":                  frame(3, 1),
 		"header tags of 2^31":      frame(3, 9, 0xff, 0xff, 0xff, 0xff, 0x0f),
-		"negative cursor":          describeFrom(-1),
 	} {
 		c := n.dial()
 		_, err := c.conn.Write(b)
@@ -92,14 +91,6 @@ func TestHC145HostileBytes(t *testing.T) {
 	if got := n.s.Image().TopicByName("t").ID(); got != id || n.s.Image().NumTopics() != 1 {
 		t.Fatal("the metadata has changed")
 	}
-}
-
-func describeFrom(partition int32) []byte {
-	req := kmsg.NewPtrDescribeTopicPartitionsRequest()
-	cursor := kmsg.NewDescribeTopicPartitionsRequestCursor()
-	cursor.Partition = partition
-	req.Cursor = &cursor
-	return kmsg.NewRequestFormatter().AppendRequest(nil, req, 1)
 }
 
 // A thousand connections of garbage, while a good client works. Fails if any of
@@ -234,7 +225,7 @@ func TestDecodedSizeIsCharged(t *testing.T) {
 
 // Requests whose answers would be much larger than they are: a topic named half
 // a million times is answered once, as in Kafka, and a Produce to millions of
-// partitions without a batch is no Produce. Fails without distinct, or without
+// partitions without a batch is no Produce. Fails without onceEach, or without
 // the bound in ProduceRequest.Decode.
 func TestRepetitionIsNoBomb(t *testing.T) {
 	n := start(t)

@@ -3,6 +3,7 @@ package server
 import (
 	"errors"
 	"fmt"
+	"strconv"
 
 	"moldau/internal/config"
 	"moldau/internal/controller"
@@ -45,9 +46,15 @@ func (rules) CheckGroup(name, value string) error {
 }
 
 // CheckClientMetrics implements controller.ConfigRules.
-func (rules) CheckClientMetrics(name, _ string) error {
+func (rules) CheckClientMetrics(name, value string) error {
 	switch name {
-	case "metrics", "interval.ms", "match":
+	case "metrics", "match":
+		return nil
+	case "interval.ms":
+		ms, err := strconv.Atoi(value)
+		if err != nil || ms < 100 || ms > 3_600_000 {
+			return fmt.Errorf("Invalid value %s for interval.ms, interval must be between 100 and 3600000 (1 hour)", value)
+		}
 		return nil
 	}
 	return errors.New("Unknown client metrics configuration: " + name)

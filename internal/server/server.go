@@ -87,6 +87,11 @@ func supported(c *config.Server) error {
 		return errors.New("this version runs single nodes only: set process.roles=broker,controller")
 	case len(c.Voters) > 1 || len(c.BootstrapServers) > 1:
 		return errors.New("this version runs single nodes only: name this node alone in controller.quorum.voters or controller.quorum.bootstrap.servers")
+	case c.Text("create.topic.policy.class.name") != "" || c.Text("alter.config.policy.class.name") != "":
+		return errors.New("create.topic.policy.class.name and alter.config.policy.class.name name Java classes, which this server cannot ask; remove them if topics and settings need no policy")
+	case c.Text("authorizer.class.name") != "":
+		// Without the authorizer everybody may do what the operator forbade.
+		return errors.New("authorizer.class.name is set, but this version does not authorize anybody yet; remove it if everybody who reaches the listeners may do everything")
 	}
 	return nil
 }
@@ -102,8 +107,8 @@ func newClock() func() kafka.Now {
 func (s *Server) start() error {
 	c := s.opts.Config
 	s.network = network.New(networkOptions(c, s.log))
-	// Ports are taken first: a port that is in use must be said before anything
-	// is written, and advertised ports of 0 become known.
+	// Ports are taken before any log is opened: a port that is in use must be
+	// said at once, and advertised ports of 0 become known.
 	err := s.holdPorts()
 	if err != nil {
 		return err
@@ -285,7 +290,8 @@ func (s *Server) handlerOptions() handler.Options {
 		Self: c.NodeID, ClusterID: s.storage.ClusterID, Image: s.quorum.Image, Store: s.store,
 		Controller: controllerLink{s}, ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
 		FetchMaxBytes: int(c.Long("fetch.max.bytes")), FetchSessionSlots: int(c.Long("max.incremental.fetch.session.cache.slots")),
-		AutoCreateTopics: c.Flag("auto.create.topics.enable"), PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
+		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
+		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
 	}
 	for _, f := range Features() {
 		o.SupportedFeatures = append(o.SupportedFeatures, handler.Feature(f))

@@ -11,10 +11,7 @@ import (
 	"time"
 
 	"moldau/internal/config"
-	"moldau/internal/controller"
 	"moldau/internal/kafka"
-	"moldau/internal/quorum"
-	"moldau/internal/raft"
 	"moldau/internal/seglog/logdir"
 	"moldau/internal/vfs"
 )
@@ -48,8 +45,8 @@ func NewUUID() kafka.UUID {
 	}
 }
 
-// directoriesOf lists all directories that a node uses, each once.
-func directoriesOf(c *config.Server) []string {
+// Directories lists all directories that a node uses, each once.
+func Directories(c *config.Server) []string {
 	dirs := slices.Clone(c.LogDirs)
 	if !slices.Contains(dirs, c.MetadataLogDir) {
 		dirs = append(dirs, c.MetadataLogDir)
@@ -66,7 +63,7 @@ func OpenStorage(fsys vfs.FS, c *config.Server) (st *Storage, err error) {
 			st.Unlock()
 		}
 	}()
-	for _, dir := range directoriesOf(c) {
+	for _, dir := range Directories(c) {
 		if err := st.lock(fsys, dir); err != nil {
 			return st, err
 		}
@@ -118,7 +115,7 @@ func (st *Storage) Unlock() {
 // readMetas reads meta.properties of every directory that has one.
 func readMetas(fsys vfs.FS, c *config.Server) (map[string]logdir.MetaProperties, error) {
 	metas := map[string]logdir.MetaProperties{}
-	for _, dir := range directoriesOf(c) {
+	for _, dir := range Directories(c) {
 		m, err := logdir.ReadMetaProperties(fsys, dir)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
@@ -132,7 +129,7 @@ func readMetas(fsys vfs.FS, c *config.Server) (map[string]logdir.MetaProperties,
 }
 
 func (st *Storage) check(c *config.Server, metas map[string]logdir.MetaProperties) error {
-	for _, dir := range directoriesOf(c) {
+	for _, dir := range Directories(c) {
 		m, ok := metas[dir]
 		switch {
 		case !ok:
@@ -162,7 +159,7 @@ func anyCluster(metas map[string]logdir.MetaProperties) string {
 
 // formatItself formats empty directories of a node that is the whole quorum.
 func formatItself(fsys vfs.FS, c *config.Server) error {
-	for _, dir := range directoriesOf(c) {
+	for _, dir := range Directories(c) {
 		list, err := fsys.ReadDir(dir)
 		if err != nil {
 			return fmt.Errorf("log directory %s: %w", dir, err)
@@ -174,9 +171,13 @@ func formatItself(fsys vfs.FS, c *config.Server) error {
 		}
 	}
 	if !wholeQuorum(c) {
-		return fmt.Errorf("log directory %s is not formatted; type: moldau storage format --config <file> --cluster-id <the cluster's id>", c.MetadataLogDir)
+		return fmt.Errorf("log directory %s is not formatted; type: moldau storage format --config <file> --cluster-id <the cluster's id>, or name this node's controller listener in controller.quorum.bootstrap.servers, and it formats itself", c.MetadataLogDir)
 	}
-	return Format(FormatOptions{FS: fsys, Config: c, ClusterID: NewUUID().String(), Standalone: len(c.Voters) == 0, Records: NewClusterFeatures(), Now: time.Now()})
+	records, err := ClusterFeatures("", nil)
+	if err != nil {
+		return err
+	}
+	return Format(FormatOptions{FS: fsys, Config: c, ClusterID: NewUUID().String(), Standalone: len(c.Voters) == 0, Records: records, Now: time.Now()})
 }
 
 // wholeQuorum tells whether the configuration names this node as the only
@@ -209,73 +210,6 @@ func sameAddress(l config.Listener, address string) bool {
 	i := strings.LastIndexByte(address, ':')
 	local := l.Host == "" || l.Host == "localhost" || l.Host == "127.0.0.1" || l.Host == "0.0.0.0"
 	return i > 0 && address[i+1:] == fmt.Sprint(l.Port) && local && (address[:i] == "localhost" || address[:i] == "127.0.0.1")
-}
-
-// FormatOptions say how to format the directories of a node.
-type FormatOptions struct {
-	FS        vfs.FS
-	Config    *config.Server
-	ClusterID string
-	// Standalone: this node alone is the quorum of kraft.version 1.
-	Standalone bool
-	// Initial are the voters of --initial-controllers, kraft.version 1.
-	Initial raft.VoterSet
-	// KRaft is kraft.version if neither of them is given: 0 with
-	// controller.quorum.voters, 1 with --no-initial-controllers.
-	KRaft int16
-	// Records set the features and may add more.
-	Records []controller.VersionedRecord
-	// Skip leaves directories alone that are formatted (--ignore-formatted).
-	Skip func(dir string) bool
-	Now  time.Time
-}
-
-// Format writes meta.properties into each directory and, first of all, the
-// bootstrap checkpoint into the metadata directory: meta.properties is what
-// makes a directory count as formatted.
-func Format(o FormatOptions) error {
-	c := o.Config
-	ids := map[string]kafka.DirectoryID{}
-	for _, dir := range directoriesOf(c) {
-		ids[dir] = kafka.DirectoryID(NewUUID())
-	}
-	kraft, voters := o.KRaft, o.Initial
-	if v, ok := o.Initial.Find(c.NodeID); ok {
-		ids[c.MetadataLogDir] = v.Key.Dir
-	}
-	if o.Standalone {
-		var err error
-		if voters, err = raft.NewVoterSet(raft.Voter{
-			Key:       raft.ReplicaKey{ID: c.NodeID, Dir: ids[c.MetadataLogDir]},
-			Endpoints: controllerEndpoints(c), MinKRaft: 0, MaxKRaft: 1,
-		}); err != nil {
-			return err
-		}
-	}
-	if voters.Len() > 0 {
-		kraft = 1
-	}
-	if o.Skip == nil || !o.Skip(c.MetadataLogDir) {
-		err := quorum.Format(quorum.FormatOptions{
-			FS: o.FS, Dir: c.MetadataLogDir, KRaft: kraft, Voters: voters, Records: o.Records, Now: kafka.WallMs(o.Now.UnixMilli()),
-		})
-		if err != nil && !errors.Is(err, quorum.ErrFormatted) {
-			return err
-		}
-	}
-	for _, dir := range directoriesOf(c) {
-		if o.Skip != nil && o.Skip(dir) {
-			continue
-		}
-		if err := o.FS.MkdirAll(dir); err != nil {
-			return fmt.Errorf("format %s: %w", dir, err)
-		}
-		m := logdir.MetaProperties{ClusterID: o.ClusterID, NodeID: c.NodeID, DirectoryID: ids[dir]}
-		if err := logdir.WriteMetaProperties(o.FS, dir, m, o.Now); err != nil {
-			return fmt.Errorf("format %s: %w", dir, err)
-		}
-	}
-	return nil
 }
 
 // controllerEndpoints are the advertised listeners of this controller, the one

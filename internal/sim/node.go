@@ -27,7 +27,6 @@ type node struct {
 	core    *raft.Core
 	store   *quorum.Store
 	net     *nodeNet
-	timerAt kafka.Mono
 	timerID uint64
 	skewMs  kafka.WallMs // wall clock minus true time
 	drift   float64      // of the monotonic clock
@@ -78,7 +77,7 @@ func (n *node) boot() {
 	opts := quorum.StoreOptions{
 		FS: n.fault, Dir: "data", Static: n.w.voters(), Flush: n.flush,
 		OpenLog: func(folder string) (quorum.Log, error) {
-			return quorum.OpenSegments(n.fault, folder, quorum.LogConfig{SegmentBytes: 2048, SegmentMs: dayMs}, func() kafka.WallMs { return n.clock().Wall })
+			return quorum.OpenSegments(n.fault, folder, quorum.LogConfig{SegmentBytes: 2048, SegmentMs: dayMs}, func() kafka.WallMs { return n.clock().Wall }, nil)
 		},
 	}
 	n.image = newImage()

@@ -212,6 +212,8 @@ func testFolders(t *testing.T, fsys vfs.FS, dir string) {
 	wantErr(t, err, fs.ErrNotExist)
 	check(t, fsys.SyncDir(dir))
 	wantErr(t, fsys.SyncDir(dir+"/none"), fs.ErrNotExist)
+	check(t, fsys.SyncAll(dir))
+	wantErr(t, fsys.SyncAll(dir+"/none"), fs.ErrNotExist)
 	if fsys.MkdirAll(dir+"/c/d") == nil {
 		t.Error("made a folder in a file")
 	}

@@ -245,6 +245,14 @@ func (f *Fault) SyncDir(name string) error {
 	return f.inner.SyncDir(name)
 }
 
+// SyncAll is FS.SyncAll; rules see it as OpSyncDir.
+func (f *Fault) SyncAll(name string) error {
+	if err := f.check(OpSyncDir, name); err != nil {
+		return err
+	}
+	return f.inner.SyncAll(name)
+}
+
 // Lock is FS.Lock.
 func (f *Fault) Lock(name string) (io.Closer, error) {
 	if err := f.check(OpLock, name); err != nil {

@@ -366,6 +366,29 @@ func (m *Mem) SyncDir(name string) error {
 	return nil
 }
 
+// SyncAll makes everything durable; see FS. It counts as one sync of a folder.
+func (m *Mem) SyncAll(name string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.find(path.Clean("/"+name)) == nil {
+		return pathError("syncall", name, fs.ErrNotExist)
+	}
+	for n := range m.dirty {
+		n.file.sync()
+	}
+	clear(m.dirty)
+	for _, n := range inOrder(m.pending) {
+		for _, o := range n.ops {
+			o.apply()
+		}
+		clear(n.ops)
+		n.ops = n.ops[:0]
+	}
+	clear(m.pending)
+	m.syncs.Dirs++
+	return nil
+}
+
 // Space tells what SetCapacity leaves; see FS.
 func (m *Mem) Space(string) (Space, error) {
 	m.mu.Lock()

@@ -128,6 +128,21 @@ func (OS) SyncDir(name string) error {
 	return pathError("fsync", name, err)
 }
 
+// SyncAll is syncfs(2), which reports what was lost since Linux 5.8.
+func (OS) SyncAll(name string) error {
+	fd := -1
+	err := retry(func() (err error) {
+		fd, err = unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+		return err
+	})
+	if err != nil {
+		return pathError("open", name, err)
+	}
+	err = retry(func() error { return unix.Syncfs(fd) })
+	unix.Close(fd)
+	return pathError("syncfs", name, err)
+}
+
 // Space is statfs(2).
 func (OS) Space(name string) (Space, error) {
 	var st unix.Statfs_t

@@ -39,6 +39,10 @@ type FS interface {
 	Stat(name string) (Info, error)
 	// SyncDir makes the names in a folder durable.
 	SyncDir(name string) error
+	// SyncAll makes everything durable that the file system which holds name
+	// has been given, content and names, ours and that of others (syncfs). It
+	// replaces very many single syncs.
+	SyncAll(name string) error
 	// Lock takes an exclusive lock on the file, which is made if missing, and
 	// writes our process id into it. If anybody else holds it, including a JVM
 	// or another node in this process, the error is a *LockedError. Close
