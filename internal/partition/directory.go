@@ -144,6 +144,22 @@ func (d *directory) readCheckpoints(fsys vfs.FS) checkpoints {
 	return checkpoints{recovery: read(recoveryFile), high: read(highFile), start: read(startFile)}
 }
 
+// discardUnknown notes the marks of partitions that have no log here: those of
+// topics that were deleted after the files were written.
+func (d *directory) discardUnknown(marks checkpoints, logs []found) {
+	here := make(map[kafka.TopicPartition]struct{}, len(logs))
+	for i := range logs {
+		here[logs[i].folder.TopicPartition] = struct{}{}
+	}
+	for _, list := range []map[kafka.TopicPartition]kafka.Offset{marks.recovery, marks.high, marks.start} {
+		for tp := range list {
+			if _, ok := here[tp]; !ok {
+				d.discarded(tp)
+			}
+		}
+	}
+}
+
 func syncFile(fsys vfs.FS, name string) error {
 	f, err := fsys.Open(name, vfs.ReadWrite)
 	if err != nil {

@@ -89,6 +89,7 @@ func (s *Store) scan(d *directory, img *metadata.Image, now kafka.WallMs) ([]fou
 			}})
 		}
 	}
+	d.discardUnknown(marks, out)
 	return out, nil
 }
 
