@@ -65,7 +65,7 @@ func Start(o Options) (*Server, error) {
 	if err := supported(c); err != nil {
 		return nil, err
 	}
-	st, err := OpenStorage(o.FS, c)
+	st, err := LockStorage(o.FS, c)
 	if err != nil {
 		return nil, err
 	}
@@ -107,10 +107,13 @@ func newClock() func() kafka.Now {
 func (s *Server) start() error {
 	c := s.opts.Config
 	s.network = network.New(networkOptions(c, s.log))
-	// Ports are taken before any log is opened: a port that is in use must be
-	// said at once, and advertised ports of 0 become known.
+	// Ports are taken before anything is written: a port that is in use must be
+	// said at once, and ports of 0 become known.
 	err := s.holdPorts()
 	if err != nil {
+		return err
+	}
+	if err := s.storage.Open(s.opts.FS, c); err != nil {
 		return err
 	}
 	if s.store, err = s.newStore(); err != nil {
