@@ -65,7 +65,7 @@ func (h *Handler) fillApiVersions(c *call, resp *kmsg.ApiVersionsResponse) {
 		f.Name, f.MinVersionLevel, f.MaxVersionLevel = name, level, level
 		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
 	})
-	if level := h.opts.Controller.Quorum().KRaftVersion; level > 0 {
+	if level := h.opts.KRaftVersion; level > 0 {
 		f := kmsg.NewApiVersionsResponseFinalizedFeature()
 		f.Name, f.MinVersionLevel, f.MaxVersionLevel = kraftVersion, level, level
 		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)

@@ -23,8 +23,18 @@ func (h *Handler) describeConfigs(c *call) {
 	}
 	img := h.opts.Image()
 	resp := kmsg.NewPtrDescribeConfigsResponse()
+	type resource struct {
+		kind kmsg.ConfigResourceType
+		name string
+	}
+	seen := map[resource]bool{}
 	for i := range req.Resources {
 		q := &req.Resources[i]
+		if r := (resource{q.ResourceType, q.ResourceName}); seen[r] {
+			continue // what is asked twice is answered once: answers are large
+		} else {
+			seen[r] = true
+		}
 		r := kmsg.NewDescribeConfigsResponseResource()
 		r.ResourceType, r.ResourceName = q.ResourceType, q.ResourceName
 		r.Configs = []kmsg.DescribeConfigsResponseResourceConfig{}

@@ -32,40 +32,87 @@ type fetching struct {
 	results   []wire.FetchResult     // beside s.Targets
 	waiter    *partition.Waiter
 	gone      atomic.Bool
+
+	// Memory that serves one fetch after the other, as long as none has parked.
+	req    wire.FetchRequest
+	q      session.Request
+	told   []session.Told
+	chosen []int
+}
+
+// maxKeptTargets bounds what a fetch that is kept for reuse may hold.
+const maxKeptTargets = 1000
+
+func (h *Handler) takeFetch() *fetching {
+	select {
+	case f := <-h.fetches:
+		return f
+	default:
+		return &fetching{}
+	}
+}
+
+// giveFetch keeps the memory of a fetch that nobody else has seen.
+func (h *Handler) giveFetch(f *fetching) {
+	if len(f.s.Targets) > maxKeptTargets || len(f.q.Keys) > maxKeptTargets {
+		return
+	}
+	clear(f.results)
+	clear(f.parts)
+	clear(f.s.Targets)
+	clear(f.q.Keys)
+	f.c, f.img = call{}, nil
+	select {
+	case h.fetches <- f:
+	default:
+	}
 }
 
 func (h *Handler) fetch(c *call) {
-	var req wire.FetchRequest
+	f := h.takeFetch()
+	req := &f.req
 	if err := req.Decode(c.body, c.Version); err != nil {
 		c.Drop(fmt.Errorf("Fetch version %d: %w", c.Version, err))
 		return
 	}
 	now := h.opts.Now().Mono
-	f := &fetching{
-		h: h, c: *c, img: h.opts.Image(), committed: req.ReadCommitted,
-		minBytes: int(req.MinBytes), maxBytes: min(int(req.MaxBytes), h.opts.FetchMaxBytes),
-		deadline: now.Add(time.Duration(req.MaxWaitMs) * time.Millisecond),
-	}
+	f.h, f.c, f.img, f.committed = h, *c, h.opts.Image(), req.ReadCommitted
+	f.minBytes, f.maxBytes = int(req.MinBytes), min(int(req.MaxBytes), h.opts.FetchMaxBytes)
+	f.deadline = now.Add(time.Duration(req.MaxWaitMs) * time.Millisecond)
+	f.sessionRequest()
 	h.sessionsMu.Lock()
-	f.s = h.sessions.Begin(now, f.sessionRequest(&req))
+	f.s = h.sessions.Begin(now, f.q)
 	h.sessionsMu.Unlock()
-	if f.s.Code != 0 {
+	f.q.Memory = f.s.Targets
+	n := len(f.s.Targets)
+	f.results, f.parts, f.news = resized(f.results, n), resized(f.parts, n), resized(f.news, n)
+	switch {
+	case f.s.Code != 0:
 		f.answer()
-		return
-	}
-	f.results = make([]wire.FetchResult, len(f.s.Targets))
-	f.parts = make([]*partition.Partition, len(f.s.Targets))
-	f.news = make([]uint64, len(f.s.Targets))
-	if req.ReplicaID >= 0 {
+	case req.ReplicaID >= 0:
 		f.refuse(kafka.ErrNotLeaderForPartition) // copies between brokers come with replication
-		return
-	}
-	if f.read() || req.MaxWaitMs <= 0 || !f.mayPark() {
+	case f.read() || req.MaxWaitMs <= 0 || !f.mayPark():
 		f.answer()
+	default:
+		f.letWait()
 		return
 	}
+	h.giveFetch(f)
+}
+
+// resized gives a slice of n elements, in the same memory if it has room.
+func resized[T any](s []T, n int) []T {
+	if cap(s) < n {
+		return make([]T, n)
+	}
+	return s[:n]
+}
+
+// letWait gives back what a waiting fetch need not hold, and parks.
+func (f *fetching) letWait() {
 	f.c.FreeFrame()
 	f.c.body, f.c.ClientID = nil, nil
+	f.req, f.q = wire.FetchRequest{}, session.Request{}
 	f.park()
 }
 
@@ -83,12 +130,13 @@ func (f *fetching) mayPark() bool {
 	return true
 }
 
-// sessionRequest gives the part of a request that concerns its session.
-func (f *fetching) sessionRequest(req *wire.FetchRequest) session.Request {
-	q := session.Request{
+// sessionRequest fills in the part of the request that concerns its session.
+func (f *fetching) sessionRequest() {
+	req, q := &f.req, &f.q
+	*q = session.Request{
 		SessionID: req.SessionID, SessionEpoch: req.SessionEpoch,
 		UsesIDs: f.c.Version >= 13, Follower: req.ReplicaID >= 0,
-		Keys: make([]session.Key, 0, len(req.Partitions)), Wants: make([]session.Want, 0, len(req.Partitions)),
+		Keys: q.Keys[:0], Wants: q.Wants[:0], Forget: q.Forget[:0], Memory: q.Memory[:0],
 	}
 	for i := range req.Topics {
 		t := &req.Topics[i]
@@ -110,7 +158,6 @@ func (f *fetching) sessionRequest(req *wire.FetchRequest) session.Request {
 			q.Forget = append(q.Forget, key)
 		}
 	}
-	return q
 }
 
 func (f *fetching) refuse(code kafka.ErrorCode) {
@@ -242,22 +289,22 @@ func (f *fetching) wake() {
 // answer settles the session and sends what was read.
 func (f *fetching) answer() {
 	f.h.parked.Add(-int64(f.parked))
-	told := make([]session.Told, len(f.results))
+	f.told = resized(f.told, len(f.results))
 	for i := range f.results {
 		r := &f.results[i]
-		told[i] = session.Told{
+		f.told[i] = session.Told{
 			HighWatermark: r.HighWatermark, LogStart: r.LogStart, Error: r.Code != 0, Records: r.Records != nil,
 			Notable: r.Records != nil || r.Code != 0 || r.Diverging != nil || r.PreferredRead >= 0,
 		}
 	}
 	f.h.sessionsMu.Lock()
-	id, include := f.h.sessions.Finish(f.h.opts.Now().Mono, &f.s, told)
+	id, include := f.h.sessions.Finish(f.h.opts.Now().Mono, &f.s, f.told)
 	f.h.sessionsMu.Unlock()
 	f.c.Reply(f.encode(id, include))
 }
 
 func (f *fetching) encode(id int32, include []bool) *wire.Response {
-	chosen := make([]int, 0, len(f.results))
+	chosen := f.chosen[:0]
 	topics := 0
 	for i := range f.results {
 		if include != nil && !include[i] {
@@ -268,6 +315,7 @@ func (f *fetching) encode(id int32, include []bool) *wire.Response {
 		}
 		chosen = append(chosen, i)
 	}
+	f.chosen = chosen
 	resp := f.c.start()
 	resp.FetchHead(f.c.Version, f.s.Code, id, topics)
 	var leaders []wire.NodeEndpoint

@@ -30,6 +30,8 @@ type slot struct {
 	dropped atomic.Int32
 	done    chan struct{}
 
+	parking func() // called between the read and the wait
+
 	mu   sync.Mutex
 	gone func()
 	dead bool
@@ -62,6 +64,10 @@ func (s *slot) Drop(err error) {
 func (s *slot) FreeFrame() {}
 
 func (s *slot) OnGone(f func()) bool {
+	if s.parking != nil {
+		s.parking()
+		s.parking = nil
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.filled.Load() > 0 {
@@ -297,6 +303,42 @@ func TestAWaitEndsWithTheConnection(t *testing.T) {
 		}
 		if n := h.parked.Load(); n != 0 {
 			t.Fatalf("%d partitions count as waiting", n)
+		}
+	}
+}
+
+// News between the read of a fetch and its wait are not missed, whatever they
+// are. Fails if park does not compare News after Watch.
+func TestNewsBeforeTheWait(t *testing.T) {
+	opts := node(t)
+	h := NewBroker(opts)
+	p := opts.Store.Partition(topicID, 0)
+	for _, q := range []struct {
+		what string
+		news func()
+	}{
+		{"an append", func() {
+			bl := batch.NewBuilder(nil, 0, 0)
+			bl.Add(1_700_000_000_000, nil, []byte("v"))
+			p.Append(bl.Finish(), true, 1_700_000_000_000)
+		}},
+		{"a deletion", func() {
+			d := metadata.NewDelta(opts.Image())
+			if err := d.Replay(&record.RemoveTopic{TopicID: topicID}); err != nil {
+				t.Error(err)
+			}
+			img := d.Apply(metadata.Provenance{EndOffset: 20, Epoch: 1})
+			h.opts.Image = func() *metadata.Image { return img }
+			opts.Store.Apply(d, img)
+		}},
+	} {
+		s := &slot{t: t, done: make(chan struct{}), parking: q.news}
+		r := wire.NewRequest(fetchFrame(1<<30, [2]kafka.Offset{p.HighWatermark()}), &wire.Peer{Listener: "L"}, s)
+		h.Serve(&r)
+		select {
+		case <-s.done:
+		case <-time.After(10 * time.Second):
+			t.Fatalf("%s was missed", q.what)
 		}
 	}
 }

@@ -34,7 +34,6 @@ type Quorum struct {
 	Voters        []QuorumReplica
 	Observers     []QuorumReplica
 	Nodes         []QuorumNode
-	KRaftVersion  int16
 }
 
 // QuorumReplica is a voter or observer as the leader sees it.
@@ -76,6 +75,7 @@ type Options struct {
 	KeepTopics             bool // delete.topic.enable is false
 	PartitionsPerDescribe  int  // max.request.partition.size.limit
 	SupportedFeatures      []Feature
+	KRaftVersion           int16 // of the quorum
 	UnstableFeatureEnabled bool
 }
 
@@ -96,6 +96,7 @@ type Handler struct {
 	parked   atomic.Int64 // partitions of fetches that wait
 	creating autoCreation
 	scratch  chan *produceScratch
+	fetches  chan *fetching
 }
 
 // api is one line of a dispatch table.
@@ -122,7 +123,7 @@ const keptScratch = 8
 
 func newHandler(opts Options, table []api) *Handler {
 	h := &Handler{
-		opts: opts, scratch: make(chan *produceScratch, keptScratch),
+		opts: opts, scratch: make(chan *produceScratch, keptScratch), fetches: make(chan *fetching, keptScratch),
 		sessions: session.NewCache(opts.FetchSessionSlots, func() uint32 { return uint32(opts.Random()) }),
 	}
 	for _, a := range table {

@@ -32,7 +32,13 @@ func (h *Handler) takeScratch() *produceScratch {
 	}
 }
 
+// maxKeptPartitions bounds the memory that a scratch keeps.
+const maxKeptPartitions = 10_000
+
 func (h *Handler) giveScratch(s *produceScratch) {
+	if cap(s.results) > maxKeptPartitions {
+		return
+	}
 	select {
 	case h.scratch <- s:
 	default:

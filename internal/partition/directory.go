@@ -144,18 +144,16 @@ func (d *directory) readCheckpoints(fsys vfs.FS) checkpoints {
 	return checkpoints{recovery: read(recoveryFile), high: read(highFile), start: read(startFile)}
 }
 
-// forgetOthers sees to it that marks of partitions that have no folder here are
-// not taken for those of new ones: the process may have died between a deletion
-// and the next checkpoint.
-func (c *checkpoints) forgetOthers(d *directory, here []found) {
-	have := make(map[kafka.TopicPartition]bool, len(here))
-	for i := range here {
-		have[here[i].folder.TopicPartition] = true
+// discardUnknown notes the marks of partitions that have no log here: those of
+// topics that were deleted after the files were written.
+func (d *directory) discardUnknown(marks checkpoints, logs []found) {
+	here := make(map[kafka.TopicPartition]struct{}, len(logs))
+	for i := range logs {
+		here[logs[i].folder.TopicPartition] = struct{}{}
 	}
-	for _, m := range []map[kafka.TopicPartition]kafka.Offset{c.recovery, c.high, c.start} {
-		for tp := range m {
-			if !have[tp] {
-				have[tp] = true
+	for _, list := range []map[kafka.TopicPartition]kafka.Offset{marks.recovery, marks.high, marks.start} {
+		for tp := range list {
+			if _, ok := here[tp]; !ok {
 				d.discarded(tp)
 			}
 		}

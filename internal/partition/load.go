@@ -95,7 +95,7 @@ func (s *Store) scan(d *directory, img *metadata.Image, now kafka.WallMs) ([]fou
 			}})
 		}
 	}
-	marks.forgetOthers(d, out)
+	d.discardUnknown(marks, out)
 	return out, nil
 }
 

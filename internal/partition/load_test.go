@@ -203,6 +203,14 @@ func TestHC121HC169DeleteAndCreateAgain(t *testing.T) {
 // log into damage, and its log start would drop all its records. Fails if
 // create does not have stale checkpoints written anew.
 func TestHC121CheckpointsOfADeletedTopic(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		checkpointsOfADeletedTopic(t, restart)
+	}
+}
+
+// With restart the process dies between the deletion and the new topic. Fails
+// without discardUnknown.
+func checkpointsOfADeletedTopic(t *testing.T, restart bool) {
 	r := newRig(t).mustOpen()
 	id := r.topic("t", []int{0}, "flush.messages=1")
 	for range 50 {
@@ -214,6 +222,9 @@ func TestHC121CheckpointsOfADeletedTopic(t *testing.T) {
 	r.part(id, 0).mu.Unlock()
 	r.pass(61 * time.Second)
 	r.apply(&record.RemoveTopic{TopicID: id})
+	if restart {
+		r.reopen()
+	}
 	id = r.topic("t", []int{0})
 	r.append(r.part(id, 0), one("a"))
 	r.append(r.part(id, 0), one("b"))

@@ -113,7 +113,7 @@ func TestHC121DamagedTopicDeletedAndCreatedAgain(t *testing.T) {
 
 // HC-121: the process dies after a deletion, before the checkpoints are written
 // again; a new topic of the same name does not inherit the old one's marks.
-// Fails without forgetOthers.
+// Fails without discardUnknown.
 func TestHC121MarksOfADeletedTopicAfterACrash(t *testing.T) {
 	r, id := flushed(t)
 	r.apply(&record.RemoveTopic{TopicID: id})

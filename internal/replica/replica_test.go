@@ -21,6 +21,12 @@ func TestHighWatermark(t *testing.T) {
 	if !s.Appended(12) || s.HighWatermark() != 12 {
 		t.Errorf("%+v", s)
 	}
+	if s.Appended(11) || s.HighWatermark() != 12 || s.Assign(alone) || s.HighWatermark() != 12 {
+		t.Errorf("a late word of an earlier append moves nothing: %+v", s)
+	}
+	if s.end != 12 {
+		t.Errorf("the end fell to %d", s.end)
+	}
 	both := alone
 	both.ISR, both.LeaderEpoch = []kafka.NodeID{1, 2}, 5
 	if !s.Assign(both) || s.Appended(15) || s.HighWatermark() != 12 {

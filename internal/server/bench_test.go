@@ -1,6 +1,7 @@
 package server_test
 
 import (
+	"encoding/binary"
 	"io"
 	"testing"
 	"time"
@@ -30,6 +31,24 @@ func BenchmarkFetchOverTCP(b *testing.B) {
 	roundTrips(b, c, req, 13)
 }
 
+// The gate as a test. AllocsPerRun counts the whole process, so a little is
+// left for what runs beside.
+func TestHotPathsAllocateLittle(t *testing.T) {
+	n := start(t)
+	c := n.dial()
+	id := c.create("bench", 1)
+	c.mustProduce("bench", batchOf(make1KiB(60)...))
+	produce := produceRequest("bench", -1, batchOf(make1KiB(60)...))
+	produce.Topics[0].TopicID = id
+	for what, req := range map[string]kmsg.Request{"produce": produce, "fetch": fetchRequest(0, 1, want{id: id, offset: 0})} {
+		trip := tripper(t, c, req, 13)
+		trip()
+		if got := testing.AllocsPerRun(1000, trip); got > 2 {
+			t.Errorf("%s: %v allocations per request", what, got)
+		}
+	}
+}
+
 func make1KiB(n int) []string {
 	out := make([]string, n)
 	for i := range out {
@@ -38,25 +57,32 @@ func make1KiB(n int) []string {
 	return out
 }
 
-// roundTrips sends the same frame again and again; what the client allocates is
-// a fixed buffer.
+// roundTrips sends the same frame again and again.
 func roundTrips(b *testing.B, c *client, req kmsg.Request, version int16) {
+	trip := tripper(b, c, req, version)
+	b.ReportAllocs()
+	for b.Loop() {
+		trip()
+	}
+}
+
+// tripper gives a function that sends a request and reads its answer; what it
+// needs on the client's side is allocated once.
+func tripper(t testing.TB, c *client, req kmsg.Request, version int16) func() {
 	req.SetVersion(version)
 	frame := kmsg.NewRequestFormatter().AppendRequest(nil, req, 7)
 	answer := make([]byte, 1<<20)
-	must(b, c.conn.SetDeadline(time.Time{}))
-	b.SetBytes(int64(len(frame)))
-	b.ReportAllocs()
-	for b.Loop() {
+	must(t, c.conn.SetDeadline(time.Time{}))
+	return func() {
 		if _, err := c.conn.Write(frame); err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
 		if _, err := io.ReadFull(c.conn, answer[:4]); err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
-		size := int(answer[0])<<24 | int(answer[1])<<16 | int(answer[2])<<8 | int(answer[3])
+		size := int(binary.BigEndian.Uint32(answer))
 		if _, err := io.ReadFull(c.conn, answer[:size]); err != nil {
-			b.Fatal(err)
+			t.Fatal(err)
 		}
 	}
 }

@@ -223,6 +223,39 @@ func TestDecodedSizeIsCharged(t *testing.T) {
 	c.alive()
 }
 
+// Requests whose answers would be much larger than they are: a topic named half
+// a million times is answered once, as in Kafka, and a Produce to millions of
+// partitions without a batch is no Produce. Fails without onceEach, or without
+// the bound in ProduceRequest.Decode.
+func TestRepetitionIsNoBomb(t *testing.T) {
+	n := start(t)
+	c := n.dial()
+	c.create("t", 20)
+	names := make([]string, 400_000)
+	for i := range names {
+		names[i] = "t"
+	}
+	growth := peak(func() {
+		if r := call[*kmsg.MetadataResponse](c, metadataFor(names...), 9); len(r.Topics) != 1 {
+			t.Errorf("%d answers for one topic", len(r.Topics))
+		}
+	})
+	bomb := n.dial()
+	req := produceRequest("t", 1, make([][]byte, 3_000_000)...)
+	req.SetVersion(9)
+	frame := kmsg.NewRequestFormatter().AppendRequest(nil, req, 1)
+	req = nil
+	growth = max(growth, peak(func() {
+		_, err := bomb.conn.Write(frame)
+		must(t, err)
+		bomb.closed("a Produce of nothing")
+	}))
+	if growth > 200<<20 {
+		t.Errorf("the heap grew by %d MB", growth>>20)
+	}
+	c.alive()
+}
+
 // Fetches that wait hold no memory that others need. Fails if park keeps the
 // frame: eight of them would take the whole budget.
 func TestWaitingFetchesFreeTheBudget(t *testing.T) {

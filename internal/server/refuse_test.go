@@ -26,12 +26,14 @@ func TestDeletionCanBeTurnedOff(t *testing.T) {
 	c.mustProduce("t", batchOf("a"))
 }
 
-// A node that cannot authorize must not let everybody in where the operator
-// asked for an authorizer. Fails if supported does not look at it.
-func TestAuthorizerIsRefused(t *testing.T) {
-	c := configOf(t, t.TempDir(), "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer")
-	_, err := server.Start(server.Options{Config: c, FS: vfs.OS{}, Log: slog.New(slog.DiscardHandler)})
-	if err == nil || !strings.Contains(err.Error(), "authorizer.class.name") {
-		t.Fatalf("%v", err)
+// A node that cannot authorize, or ask a policy, must not let through what the
+// operator wanted checked. Fails if supported does not look at these keys.
+func TestWhatCannotBeCheckedIsRefused(t *testing.T) {
+	for _, key := range []string{"authorizer.class.name", "create.topic.policy.class.name", "alter.config.policy.class.name"} {
+		c := configOf(t, t.TempDir(), key+"=org.example.Class")
+		_, err := server.Start(server.Options{Config: c, FS: vfs.OS{}, Log: slog.New(slog.DiscardHandler)})
+		if err == nil || !strings.Contains(err.Error(), key) {
+			t.Fatalf("%s: %v", key, err)
+		}
 	}
 }

@@ -65,7 +65,7 @@ func Start(o Options) (*Server, error) {
 	if err := supported(c); err != nil {
 		return nil, err
 	}
-	st, err := OpenStorage(o.FS, c)
+	st, err := LockStorage(o.FS, c)
 	if err != nil {
 		return nil, err
 	}
@@ -87,6 +87,8 @@ func supported(c *config.Server) error {
 		return errors.New("this version runs single nodes only: set process.roles=broker,controller")
 	case len(c.Voters) > 1 || len(c.BootstrapServers) > 1:
 		return errors.New("this version runs single nodes only: name this node alone in controller.quorum.voters or controller.quorum.bootstrap.servers")
+	case c.Text("create.topic.policy.class.name") != "" || c.Text("alter.config.policy.class.name") != "":
+		return errors.New("create.topic.policy.class.name and alter.config.policy.class.name name Java classes, which this server cannot ask; remove them if topics and settings need no policy")
 	case c.Text("authorizer.class.name") != "":
 		// Without the authorizer everybody may do what the operator forbade.
 		return errors.New("authorizer.class.name is set, but this version does not authorize anybody yet; remove it if everybody who reaches the listeners may do everything")
@@ -105,10 +107,13 @@ func newClock() func() kafka.Now {
 func (s *Server) start() error {
 	c := s.opts.Config
 	s.network = network.New(networkOptions(c, s.log))
-	// Ports are taken before any log is opened: a port that is in use must be
-	// said at once, and advertised ports of 0 become known.
+	// Ports are taken before anything is written: a port that is in use must be
+	// said at once, and ports of 0 become known.
 	err := s.holdPorts()
 	if err != nil {
+		return err
+	}
+	if err := s.storage.Open(s.opts.FS, c); err != nil {
 		return err
 	}
 	if s.store, err = s.newStore(); err != nil {
@@ -291,6 +296,8 @@ func (s *Server) handlerOptions() handler.Options {
 		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
 		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
 	}
+	// It cannot change while the node runs: upgrades of it come with the quorum.
+	o.KRaftVersion = s.quorum.Describe().KRaftVersion
 	for _, f := range Features() {
 		o.SupportedFeatures = append(o.SupportedFeatures, handler.Feature(f))
 	}

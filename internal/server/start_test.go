@@ -2,7 +2,9 @@ package server_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -122,7 +124,7 @@ func TestHC148NobodyIsToldTooEarly(t *testing.T) {
 }
 
 // Trap 10 within one process: a second node on the folder refuses and names the
-// holder. Fails if OpenStorage does not lock.
+// holder. Fails if LockStorage does not lock.
 func TestTrap10SecondNodeRefuses(t *testing.T) {
 	n := start(t)
 	_, err := server.Start(server.Options{Config: configOf(t, n.dir), FS: vfs.OS{}, Log: slog.New(slog.DiscardHandler)})
@@ -132,7 +134,8 @@ func TestTrap10SecondNodeRefuses(t *testing.T) {
 	n.dial().alive()
 }
 
-// A port that is in use is said with its listener, and nothing is left locked.
+// A port that is in use is said with its listener, before anything is
+// formatted, and nothing is left locked.
 func TestPortInUse(t *testing.T) {
 	n := start(t)
 	dir := t.TempDir()
@@ -140,6 +143,9 @@ func TestPortInUse(t *testing.T) {
 	_, err := server.Start(server.Options{Config: configOf(t, dir, taken), FS: vfs.OS{}, Log: slog.New(slog.DiscardHandler)})
 	if err == nil || !strings.Contains(err.Error(), "PLAINTEXT") {
 		t.Fatalf("%v", err)
+	}
+	if _, err := os.Stat(dir + "/meta.properties"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the folder was formatted: %v", err)
 	}
 	startIn(t, vfs.OS{}, dir).dial().alive()
 }

@@ -23,6 +23,7 @@ type Storage struct {
 	MetadataID kafka.DirectoryID
 
 	locks         []io.Closer
+	whole         bool              // the configuration names this node as the whole quorum
 	previousEpoch kafka.BrokerEpoch // of the last run, if it stopped cleanly
 }
 
@@ -54,33 +55,35 @@ func Directories(c *config.Server) []string {
 	return dirs
 }
 
-// OpenStorage locks the directories, formats them if the node may do so by
-// itself, and checks that they belong to this node and to one cluster.
-func OpenStorage(fsys vfs.FS, c *config.Server) (st *Storage, err error) {
-	st = &Storage{previousEpoch: kafka.NoBrokerEpoch}
-	defer func() {
-		if err != nil {
-			st.Unlock()
-		}
-	}()
+// LockStorage takes the locks of all directories of a node, making them if
+// they are missing.
+func LockStorage(fsys vfs.FS, c *config.Server) (*Storage, error) {
+	st := &Storage{previousEpoch: kafka.NoBrokerEpoch, whole: wholeQuorum(c)}
 	for _, dir := range Directories(c) {
 		if err := st.lock(fsys, dir); err != nil {
-			return st, err
+			st.Unlock()
+			return nil, err
 		}
 	}
+	return st, nil
+}
+
+// Open formats the directories if the node may do so by itself, and checks
+// that they belong to this node and to one cluster.
+func (st *Storage) Open(fsys vfs.FS, c *config.Server) error {
 	metas, err := readMetas(fsys, c)
 	if err != nil {
-		return st, err
+		return err
 	}
 	if len(metas) == 0 {
-		if err := formatItself(fsys, c); err != nil {
-			return st, err
+		if err := st.formatItself(fsys, c); err != nil {
+			return err
 		}
 		if metas, err = readMetas(fsys, c); err != nil {
-			return st, err
+			return err
 		}
 	}
-	return st, st.check(c, metas)
+	return st.check(c, metas)
 }
 
 // lock takes the .lock file, which a JVM respects too.
@@ -158,7 +161,7 @@ func anyCluster(metas map[string]logdir.MetaProperties) string {
 }
 
 // formatItself formats empty directories of a node that is the whole quorum.
-func formatItself(fsys vfs.FS, c *config.Server) error {
+func (st *Storage) formatItself(fsys vfs.FS, c *config.Server) error {
 	for _, dir := range Directories(c) {
 		list, err := fsys.ReadDir(dir)
 		if err != nil {
@@ -170,7 +173,7 @@ func formatItself(fsys vfs.FS, c *config.Server) error {
 			}
 		}
 	}
-	if !wholeQuorum(c) {
+	if !st.whole {
 		return fmt.Errorf("log directory %s is not formatted; type: moldau storage format --config <file> --cluster-id <the cluster's id>, or name this node's controller listener in controller.quorum.bootstrap.servers, and it formats itself", c.MetadataLogDir)
 	}
 	records, err := ClusterFeatures("", nil)

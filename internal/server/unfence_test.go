@@ -12,8 +12,8 @@ import (
 
 // A broker that was fenced for a while, since the process stood still, is
 // unfenced again: its listeners are open already. And one that is unfenced
-// while the node stops has not failed. Fails without the first lines of
-// unfenced: it would close what is closed, or tell of a closed listener.
+// while the node stops has not failed. Fails if unfenced looks at opened or
+// stopping nowhere: it would close what is closed, or tell of a closed listener.
 func TestUnfencedAgainAndWhileStopping(t *testing.T) {
 	props, err := config.ParseProperties(config.Default)
 	if err != nil {

@@ -101,6 +101,8 @@ type Request struct {
 	Keys         []Key
 	Wants        []Want // beside Keys
 	Forget       []Key
+	// Memory, if it has room, becomes the Targets of the fetch.
+	Memory []Target
 }
 
 // Fetch is a fetch under way.
@@ -140,14 +142,14 @@ func (c *Cache) Begin(now kafka.Mono, req Request) Fetch {
 	}
 	s.lastUsed, s.size = now, len(s.parts)
 	s.epoch = nextEpoch(s.epoch)
-	return Fetch{Incremental: true, session: s, Targets: s.targets()}
+	return Fetch{Incremental: true, session: s, Targets: s.targets(req.Memory[:0])}
 }
 
 func (c *Cache) beginFull(req Request) Fetch {
 	if req.SessionID != NoSession {
 		delete(c.sessions, req.SessionID)
 	}
-	f := Fetch{create: req.SessionEpoch == InitialEpoch, req: req, Targets: make([]Target, 0, len(req.Keys))}
+	f := Fetch{create: req.SessionEpoch == InitialEpoch, req: req, Targets: req.Memory[:0]}
 	for i, k := range req.Keys {
 		f.Targets = append(f.Targets, Target{Key: k, Want: req.Wants[i]})
 	}
@@ -193,8 +195,7 @@ func (s *fetchSession) pushBack(p *partition) {
 
 func (p *partition) unlink() { p.prev.next, p.next.prev = p.next, p.prev }
 
-func (s *fetchSession) targets() []Target {
-	out := make([]Target, 0, len(s.parts))
+func (s *fetchSession) targets(out []Target) []Target {
 	for p := s.ring.next; p != &s.ring; p = p.next {
 		out = append(out, Target{Key: p.Key, Want: p.Want, cached: p})
 	}

@@ -187,7 +187,7 @@ func TestRandomRequestsKeepTheInvariants(t *testing.T) {
 			t.Fatal("more sessions than slots")
 		}
 		for _, s := range c.sessions {
-			if n := len(s.targets()); n != len(s.parts) {
+			if n := len(s.targets(nil)); n != len(s.parts) {
 				t.Fatalf("%d in the ring, %d in the map", n, len(s.parts))
 			}
 		}

@@ -1,6 +1,10 @@
 package wire
 
-import "moldau/internal/kafka"
+import (
+	"fmt"
+
+	"moldau/internal/kafka"
+)
 
 // Versions of Produce. Versions below 3 are listed by ApiVersions, since
 // librdkafka derives compression support from them, but not accepted (HC-139).
@@ -35,6 +39,13 @@ type ProducePartition struct {
 	Records []byte
 }
 
+// No batch is shorter than its header; requests that name many more partitions
+// than they have bytes for would only cost memory.
+const (
+	freePartitions    = 1000
+	bytesPerPartition = 61
+)
+
 // Decode reads the body of a version in [ProduceMin, ProduceMax].
 func (q *ProduceRequest) Decode(body []byte, version int16) error {
 	flexible := version >= produceFlexible
@@ -55,6 +66,9 @@ func (q *ProduceRequest) Decode(body []byte, version int16) error {
 			p := ProducePartition{Index: kafka.PartitionID(r.Int32()), Records: r.NullableBytes(flexible)}
 			if flexible {
 				r.SkipTags()
+			}
+			if len(q.Partitions) > freePartitions+len(body)/bytesPerPartition {
+				return fmt.Errorf("%w: more partitions than %d bytes can hold batches for", ErrMalformed, len(body))
 			}
 			q.Partitions = append(q.Partitions, p)
 		}

@@ -202,7 +202,7 @@ func (n *node) endOffsets(t *testing.T) map[string]offsets {
 // listOffsets asks again while a server that has just started does not lead yet.
 func (n *node) listOffsets(t *testing.T, q kmsg.ListOffsetsRequestTopic) *kmsg.ListOffsetsResponse {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); ; <-time.After(50 * time.Millisecond) {
 		r := askNode[*kmsg.ListOffsetsResponse](t, n, &kmsg.ListOffsetsRequest{ReplicaID: -1, Topics: []kmsg.ListOffsetsRequestTopic{q}}, 7)
 		if !slices.ContainsFunc(r.Topics[0].Partitions, func(p kmsg.ListOffsetsResponseTopicPartition) bool { return p.ErrorCode == 6 }) || time.Now().After(deadline) {
 			return r
@@ -403,12 +403,12 @@ func createCompacted(t *testing.T, n *node) {
 		withConfig("segment.ms", ptr("100")), withConfig("min.cleanable.dirty.ratio", ptr("0.01"))))(nil, 7), 7)
 	cl := n.client(t)
 	ctx := within(t, 30*time.Second)
-	for i := range 30 {
-		r := &kgo.Record{Topic: "compacted", Key: fmt.Appendf(nil, "key-%d", i%7), Value: fmt.Appendf(nil, "value-%d", i)}
+	for i := range 30 { // stamped so far apart that segments roll
+		at := time.Now().Add(time.Duration(i-30) * time.Second)
+		r := &kgo.Record{Timestamp: at, Topic: "compacted", Key: fmt.Appendf(nil, "key-%d", i%7), Value: fmt.Appendf(nil, "value-%d", i)}
 		if err := cl.ProduceSync(ctx, r).FirstErr(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond) // so that segments roll
 	}
 }
 

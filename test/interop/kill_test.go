@@ -37,7 +37,7 @@ func TestKillLoop(t *testing.T) {
 	t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(uint64(seed), 1))
 	for range kills {
-		time.Sleep(time.Duration(30+rnd.IntN(220)) * time.Millisecond)
+		w.await(t, 1+rnd.IntN(40_000)) // a moment that no clock decides
 		n.kill(t)
 		began := time.Now()
 		n.startMoldau(t)
@@ -58,6 +58,25 @@ type numbers struct {
 	mu     sync.Mutex
 	acked  map[string]int64 // value → offset
 	failed []error
+	grew   chan struct{}
+}
+
+// await returns when n more records have been acknowledged, or given up.
+func (w *numbers) await(t *testing.T, n int) {
+	t.Helper()
+	count := func() int {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return len(w.acked) + len(w.failed)
+	}
+	hung := time.After(60 * time.Second)
+	for target := count() + n; count() < target; {
+		select {
+		case <-w.grew:
+		case <-hung:
+			t.Fatal("no record is acknowledged any more")
+		}
+	}
 }
 
 func startNumbers(t *testing.T, n *node) *numbers {
@@ -69,7 +88,7 @@ func startNumbers(t *testing.T, n *node) *numbers {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &numbers{cl: cl, cancel: cancel, ended: make(chan struct{}), acked: map[string]int64{}}
+	w := &numbers{cl: cl, cancel: cancel, ended: make(chan struct{}), acked: map[string]int64{}, grew: make(chan struct{}, 1)}
 	go func() {
 		defer close(w.ended)
 		for i := 0; ctx.Err() == nil; i++ {
@@ -83,6 +102,10 @@ func startNumbers(t *testing.T, n *node) *numbers {
 func (w *numbers) done(r *kgo.Record, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	select {
+	case w.grew <- struct{}{}:
+	default:
+	}
 	if err != nil {
 		w.failed = append(w.failed, err)
 		return
