@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"strings"
+	"syscall"
 	"testing"
 
 	"moldau/internal/batch"
@@ -138,4 +139,34 @@ func cut(mem *vfs.Mem, file string, size int64) error {
 		return err
 	}
 	return errors.Join(f.Truncate(size), f.Close())
+}
+
+// A full disk ends the node, which says which disk, and that room for it is all
+// it wants; a start says the same. Then nothing acknowledged is missing. Fails
+// without advice.
+func TestFullDiskOfTheMetadataSaysWhatToDo(t *testing.T) {
+	fault := vfs.NewFault(formatted(t))
+	opts := options(t, fault)
+	q := start(t, opts)
+	q.register()
+	q.call(createTopic("kept"))
+	fault.SetBudget(10)
+	if o := <-q.submit(createTopic("lost")); !errors.Is(o.err, ErrStopped) && !errors.Is(o.err, ErrNotController) {
+		t.Errorf("answer on a full disk: %+v", o)
+	}
+	told := func(err error) {
+		t.Helper()
+		if err == nil || !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "the disk of data is full") {
+			t.Errorf("%v", err)
+		}
+	}
+	told(<-q.fatal)
+	_, err := Open(opts)
+	told(err)
+	fault.Heal()
+	q = start(t, opts)
+	if img := q.Image(); !img.TopicByName("kept").Exists() || img.TopicByName("lost").Exists() {
+		t.Error("not what was acknowledged")
+	}
+	q.stopNow()
 }
