@@ -10,6 +10,9 @@ import (
 	"moldau/internal/vfs"
 )
 
+// reserveBytes are thousands of metadata records, or an hour of an idle node.
+const reserveBytes = 1 << 20
+
 // maxOpenSegments bounds the descriptors that the metadata log keeps.
 const maxOpenSegments = 16
 
@@ -147,7 +150,16 @@ func (s *segments) Epochs() []kafka.OffsetAndEpoch {
 	return epochs
 }
 
-func (s *segments) Append(b batch.Batch) error { return s.log.Append(s.wall(), b) }
+// Append keeps some room ahead: records of topics may fill the disk, and the
+// metadata that would make room, a deletion or a shorter retention, must find
+// some. Without any left to set aside it goes on as long as it can.
+func (s *segments) Append(b batch.Batch) error {
+	if err := s.log.Append(s.wall(), b); err != nil {
+		return err
+	}
+	_ = s.log.Reserve(reserveBytes)
+	return nil
+}
 
 func (s *segments) Read(from kafka.Offset, maxBytes int) ([]byte, error) {
 	r, err := s.log.Read(from, s.log.EndOffset(), maxBytes, true)
