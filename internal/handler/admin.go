@@ -4,6 +4,7 @@ package handler
 // answers when what it decided, or what its answer rests on, is committed.
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -26,8 +27,7 @@ func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.Error
 	h.opts.Controller.Submit(req, func(resp kmsg.Response, err error) {
 		if err != nil {
 			h.opts.Log.Warn("request was not decided", "api", kmsg.NameForKey(later.Key), "error", err)
-			code := kafka.ErrNotController
-			resp = refuse(code)
+			resp = refuse(codeOf(err))
 		}
 		if later.amend != nil {
 			later.amend(resp)
@@ -35,6 +35,16 @@ func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.Error
 		// A slow client must not hold up the controller.
 		go later.reply(resp)
 	})
+}
+
+// codeOf is what a client is told of a request that was not decided: to come
+// back, unless the controller refused it with a code of its own.
+func codeOf(err error) kafka.ErrorCode {
+	var refused interface{ ErrorCode() kafka.ErrorCode }
+	if errors.As(err, &refused) {
+		return refused.ErrorCode()
+	}
+	return kafka.ErrNotController
 }
 
 func (h *Handler) createTopics(c *call) {

@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"errors"
 	"fmt"
 
 	"moldau/internal/batch"
@@ -61,6 +62,10 @@ func (q *Quorum) control(ev controller.Event) {
 	q.ctl.Step(now, ev, q.tip, q.core.EndOffset(), &out)
 	if len(out.Batches) > 0 {
 		batches, entries, err := q.prepare(now.Wall, out.Batches)
+		if _, asked := ev.(controller.Request); asked && errors.Is(err, errTooLarge) {
+			q.refuse(out.Replies, err)
+			return
+		}
 		if err != nil {
 			q.fail(err)
 			return
@@ -78,6 +83,18 @@ func (q *Quorum) control(ev controller.Event) {
 	}
 	for _, r := range out.Replies {
 		q.hold(r)
+	}
+	q.release()
+}
+
+// errTooLarge: the records of one atomic batch take more bytes than the log
+// allows. A client can ask for that with few records of long settings.
+var errTooLarge = errors.New("excessively large request")
+
+// refuse answers a request whose records cannot be written; it changes nothing.
+func (q *Quorum) refuse(replies []controller.Reply, why error) {
+	for _, r := range replies {
+		q.hold(controller.Reply{Token: r.Token, Code: kafka.ErrPolicyViolation, Message: why.Error()})
 	}
 	q.release()
 }
@@ -100,7 +117,7 @@ func (q *Quorum) prepare(now kafka.WallMs, list [][]controller.VersionedRecord) 
 		}
 		b := bl.Finish()
 		if len(b) > maxBatchBytes {
-			return nil, nil, fmt.Errorf("the controller decided on an atomic batch of %d bytes, more than %d", len(b), maxBatchBytes)
+			return nil, nil, fmt.Errorf("%w: %d bytes of metadata, more than %d; ask for less at a time", errTooLarge, len(b), maxBatchBytes)
 		}
 		img = delta.Apply(metadata.Provenance{EndOffset: b.NextOffset(), Epoch: q.led, TimestampMs: now})
 		batches = append(batches, raft.Batch{Base: next, Last: b.LastOffset(), Epoch: q.led, Bytes: b})

@@ -40,6 +40,9 @@ type ReplyError struct {
 // Error gives the code and the message.
 func (e *ReplyError) Error() string { return e.Code.String() + ": " + e.Message }
 
+// ErrorCode is what the client is told.
+func (e *ReplyError) ErrorCode() kafka.ErrorCode { return e.Code }
+
 // Options of a Quorum.
 type Options struct {
 	FS  vfs.FS
