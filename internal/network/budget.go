@@ -1,22 +1,65 @@
 package network
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // Budget limits the bytes of request frames, and of what they decode to, that
 // are in memory at a time. Waiters are served in order of arrival, so a large
 // request is not starved by small ones. A request larger than the whole budget
 // is admitted when nothing else is in memory.
+//
+// A frame that says how large it is has not arrived yet. While less than half of
+// the budget is taken, its word is believed (Believe); from there on it is
+// charged as its bytes come in (Acquire, then Grow), so that those who only claim
+// memory keep it from nobody. Frames that grow hold what they have while they
+// wait; so that two of them cannot wait for each other, one at a time is given
+// all of its rest beyond the limit. So no more is in memory than the limit and
+// one request.
 type Budget struct {
 	limit int64
 
-	mu    sync.Mutex
-	used  int64
-	queue []*budgetWaiter
+	mu      sync.Mutex
+	used    int64
+	queue   []*budgetWaiter
+	growing []*budgetWaiter // served before queue: they hold memory already
 }
 
 type budgetWaiter struct {
 	n     int64
 	ready chan struct{}
+}
+
+// Believe takes n bytes if that leaves half of the budget free.
+func (b *Budget) Believe(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.contended() || b.used+n > b.limit/2 {
+		return false
+	}
+	b.used += n
+	return true
+}
+
+// Grow takes bytes for somebody who holds some: step if there is room, else,
+// after a wait, rest, which is all that is missing. It gives how many it took; 0
+// if gone was closed before that.
+func (b *Budget) Grow(step, rest int64, gone <-chan struct{}) int64 {
+	b.mu.Lock()
+	if len(b.growing) == 0 && b.used+step <= b.limit {
+		b.used += step
+		b.mu.Unlock()
+		return step
+	}
+	w := &budgetWaiter{n: rest, ready: make(chan struct{})}
+	b.growing = append(b.growing, w)
+	b.admit()
+	b.mu.Unlock()
+	if !b.wait(w, gone) {
+		return 0
+	}
+	return rest
 }
 
 // NewBudget makes a budget of limitBytes.
@@ -26,7 +69,7 @@ func NewBudget(limitBytes int64) *Budget { return &Budget{limit: limitBytes} }
 // gone is closed before that.
 func (b *Budget) Acquire(n int64, gone <-chan struct{}) bool {
 	b.mu.Lock()
-	if len(b.queue) == 0 && b.fits(n) {
+	if !b.contended() && b.fits(n) {
 		b.used += n
 		b.mu.Unlock()
 		return true
@@ -34,6 +77,11 @@ func (b *Budget) Acquire(n int64, gone <-chan struct{}) bool {
 	w := &budgetWaiter{n: n, ready: make(chan struct{})}
 	b.queue = append(b.queue, w)
 	b.mu.Unlock()
+	return b.wait(w, gone)
+}
+
+// wait waits until w is admitted; false if gone is closed before that.
+func (b *Budget) wait(w *budgetWaiter, gone <-chan struct{}) bool {
 	select {
 	case <-w.ready:
 		return true
@@ -41,14 +89,14 @@ func (b *Budget) Acquire(n int64, gone <-chan struct{}) bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i, q := range b.queue {
-		if q == w {
-			b.queue = append(b.queue[:i], b.queue[i+1:]...)
+	for _, list := range []*[]*budgetWaiter{&b.queue, &b.growing} {
+		if i := slices.Index(*list, w); i >= 0 {
+			*list = slices.Delete(*list, i, i+1)
 			b.admit()
 			return false
 		}
 	}
-	b.used -= n // it was admitted in the same moment
+	b.used -= w.n // it was admitted in the same moment
 	b.admit()
 	return false
 }
@@ -65,7 +113,13 @@ func (b *Budget) Release(n int64) {
 }
 
 func (b *Budget) admit() {
-	for len(b.queue) > 0 && b.fits(b.queue[0].n) {
+	for len(b.growing) > 0 && b.used <= b.limit {
+		w := b.growing[0]
+		b.growing = slices.Delete(b.growing, 0, 1)
+		b.used += w.n
+		close(w.ready)
+	}
+	for len(b.growing) == 0 && len(b.queue) > 0 && b.fits(b.queue[0].n) {
 		w := b.queue[0]
 		b.queue[0] = nil
 		b.queue = b.queue[1:]
@@ -78,7 +132,9 @@ func (b *Budget) admit() {
 func (b *Budget) Used() (used int64, contended bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.used, len(b.queue) > 0
+	return b.used, b.contended()
 }
+
+func (b *Budget) contended() bool { return len(b.queue)+len(b.growing) > 0 }
 
 func (b *Budget) fits(n int64) bool { return b.used == 0 || b.used+n <= b.limit }

@@ -18,6 +18,10 @@ const (
 	// firstReadBytes is how much memory a frame gets before any of it has
 	// arrived; larger frames get more as their bytes come in.
 	firstReadBytes = 1 << 20
+	// probeBytes of a frame must have come before it is charged, when memory is
+	// scarce; growFactor is by how much it may then be ahead of its bytes.
+	probeBytes = 4 << 10
+	growFactor = 4
 	// decodeFactor is what kmsg may allocate per byte of a frame at most.
 	// Our own decoding of a Fetch, with its answer, stays below it too.
 	decodeFactor = 24
@@ -130,22 +134,22 @@ func decodeCharge(frame []byte) int64 {
 }
 
 // readBody reads size bytes, and up to four of the next frame with them, which
-// saves a system call when frames come one behind the other. The budget is
-// charged at once; a large frame gets its memory when its first bytes have come.
+// saves a system call when frames come one behind the other. With plenty of
+// budget it is charged at once, and a large frame gets its memory when its first
+// bytes have come; else memory and charge follow the bytes.
 func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
-	charge = int64(size)
-	if !c.s.budget.Acquire(charge, c.gone) {
-		return nil, 0, net.ErrClosed
+	first := min(size, probeBytes)
+	if c.s.budget.Believe(int64(size)) {
+		first, charge = min(size, firstReadBytes), int64(size)
 	}
 	c.readSince.Store(int64(c.s.now()))
-	buf = c.s.frames.get(min(size, firstReadBytes) + len(c.ahead))
+	buf = c.s.frames.get(first + len(c.ahead))
 	for got := 0; got < size; {
 		room := len(buf) - len(c.ahead)
 		if got == room {
-			larger := c.s.frames.get(size + len(c.ahead))
-			copy(larger, buf[:got])
-			c.s.frames.put(buf)
-			buf = larger
+			if buf, charge, err = c.growBody(buf, got, size, charge); err != nil {
+				return nil, 0, err
+			}
 			room = len(buf) - len(c.ahead)
 		}
 		limit := room
@@ -164,7 +168,41 @@ func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
 		}
 	}
 	c.readSince.Store(0)
+	if charge < int64(size) { // small, and whole: this is no claim any more
+		if !c.s.budget.Acquire(int64(size)-charge, c.gone) {
+			c.free(buf, charge)
+			return nil, 0, net.ErrClosed
+		}
+		charge = int64(size)
+	}
 	return buf[:size], charge, nil
+}
+
+// growBody gets memory for more of a frame of which got bytes, all that buf
+// takes, have come. It frees buf if it fails.
+func (c *conn) growBody(buf []byte, got, size int, charge int64) ([]byte, int64, error) {
+	c.readSince.Store(0)
+	want := size
+	if charge < int64(size) {
+		want = min(size, growFactor*got)
+		n := int64(want)
+		if charge > 0 {
+			n = c.s.budget.Grow(int64(want)-charge, int64(size)-charge, c.gone)
+		} else if !c.s.budget.Acquire(n, c.gone) {
+			n = 0
+		}
+		if n == 0 {
+			c.free(buf, charge)
+			return nil, 0, net.ErrClosed
+		}
+		charge += n
+		want = int(charge)
+	}
+	larger := c.s.frames.get(want + len(c.ahead))
+	copy(larger, buf[:got])
+	c.s.frames.put(buf)
+	c.readSince.Store(int64(c.s.now()))
+	return larger, charge, nil
 }
 
 func unexpected(err error) error {

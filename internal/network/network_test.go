@@ -296,7 +296,7 @@ func TestIdleAndSlowClientsAreClosed(t *testing.T) {
 func TestStalledFrameYieldsTheBudget(t *testing.T) {
 	r := newRig(t, Options{BudgetBytes: 10_000, StallTimeout: 20 * time.Millisecond, FrameTimeout: time.Hour})
 	slow := r.dial()
-	send(t, slow, frame(0, 1, make([]byte, 9000))[:100])
+	send(t, slow, frame(0, 1, make([]byte, 9000))[:probeBytes+4])
 	for {
 		if used, _ := r.s.budget.Used(); used > 0 {
 			break

@@ -102,6 +102,7 @@ func (s *Store) chores(start kafka.Mono) []*chore {
 		{every: 10 * time.Minute, do: s.expireProducers},
 		{every: keeperTick, do: s.removeDue, idle: func() bool { return !s.removals.waiting() }},
 		{every: keeperTick, do: s.flushDue, idle: func() bool { return !s.flushByTime.Load() }},
+		{every: keeperTick, do: s.remakeAll, idle: func() bool { return !s.unmade.Load() }},
 	}
 	for _, c := range list[1:] {
 		c.next = start.Add(c.every)
@@ -233,7 +234,7 @@ func (s *Store) flusher() {
 
 // writeCheckpoint writes one offset file of each directory for which changed
 // says so.
-func (s *Store) writeCheckpoint(name string, changed func(*directory) *atomic.Bool, offset func(*Partition, *seglog.Log) (kafka.Offset, bool)) error {
+func (s *Store) writeCheckpoint(name string, changed func(*directory) *atomic.Bool, offset func(*Partition, *seglog.Log) (kafka.Offset, bool), kept func(*marks) kafka.Offset) error {
 	s.checkpointing.Lock()
 	defer s.checkpointing.Unlock()
 	lists := map[*directory]logdir.Checkpoint{}
@@ -254,11 +255,17 @@ func (s *Store) writeCheckpoint(name string, changed func(*directory) *atomic.Bo
 		}
 		p.mu.Lock()
 		defer p.mu.Unlock()
+		var o kafka.Offset
 		if log := p.log.Load(); log != nil {
-			if o, ok := offset(p, log); ok {
-				lists[p.dir] = append(list, logdir.CheckpointEntry{TopicPartition: p.tp, Offset: o})
+			if o, ok = offset(p, log); !ok {
+				return
 			}
+		} else if p.kept == nil {
+			return
+		} else if o = kept(p.kept); o == 0 {
+			return
 		}
+		lists[p.dir] = append(list, logdir.CheckpointEntry{TopicPartition: p.tp, Offset: o})
 	})
 	var errs []error
 	for d, list := range lists {
@@ -288,12 +295,14 @@ func (s *Store) forget(d *directory, tp kafka.TopicPartition) error {
 
 func (s *Store) checkpointHigh() error {
 	return s.writeCheckpoint(highFile, func(d *directory) *atomic.Bool { return &d.appended },
-		func(p *Partition, _ *seglog.Log) (kafka.Offset, bool) { return p.state.HighWatermark(), true })
+		func(p *Partition, _ *seglog.Log) (kafka.Offset, bool) { return p.state.HighWatermark(), true },
+		func(m *marks) kafka.Offset { return m.high })
 }
 
 func (s *Store) checkpointRecovery() error {
 	return s.writeCheckpoint(recoveryFile, func(d *directory) *atomic.Bool { return &d.recoveryMoved },
-		func(_ *Partition, log *seglog.Log) (kafka.Offset, bool) { return log.RecoveryPoint(), true })
+		func(_ *Partition, log *seglog.Log) (kafka.Offset, bool) { return log.RecoveryPoint(), true },
+		func(m *marks) kafka.Offset { return m.recovery })
 }
 
 func (s *Store) checkpointStart() error {
@@ -301,7 +310,7 @@ func (s *Store) checkpointStart() error {
 		func(_ *Partition, log *seglog.Log) (kafka.Offset, bool) {
 			// As in Kafka, only starts that the segments do not tell.
 			return log.StartOffset(), log.StartOffset() > log.Segments()[0].BaseOffset
-		})
+		}, func(m *marks) kafka.Offset { return m.start })
 }
 
 // Close stops the background work and closes every log; then, if all went
@@ -336,7 +345,7 @@ func (s *Store) Close() error {
 	}
 	errs = append(errs, s.checkpointHigh(), s.checkpointRecovery(), s.checkpointStart())
 	for _, d := range s.dirs {
-		if d.failed.Load() || dirty[d] || errors.Join(errs...) != nil {
+		if d.failed.Load() || dirty[d] || s.damaged(d) || errors.Join(errs...) != nil {
 			continue
 		}
 		errs = append(errs, logdir.WriteCleanShutdown(s.opts.FS, d.Path, kafka.BrokerEpoch(s.epoch.Load())))

@@ -20,6 +20,7 @@ type found struct {
 	id     kafka.TopicID
 	hw     kafka.Offset
 	opts   seglog.Options
+	damage error // why it cannot be opened
 }
 
 // Load opens the logs that are in the directories and makes those that are
@@ -79,18 +80,33 @@ func (s *Store) scan(d *directory, img *metadata.Image, now kafka.WallMs) ([]fou
 			if err != nil {
 				s.opts.Log.Warn("topic id of a log is not readable", "error", err)
 			}
-			if !ok || !s.placed(img, id, f.Partition) {
+			var damage error
+			if !ok && marks.recovery[f.TopicPartition] > 0 {
+				id, damage = img.TopicByName(f.Topic).ID(), idLost(path, err)
+			}
+			if !ok && damage == nil || !s.placed(img, id, f.Partition) {
 				s.stray(d, f, id)
 				continue
 			}
-			out = append(out, found{dir: d, folder: f, id: id, hw: marks.high[f.TopicPartition], opts: seglog.Options{
+			hw, rp := marks.high[f.TopicPartition], marks.recovery[f.TopicPartition]
+			out = append(out, found{dir: d, folder: f, id: id, hw: hw, damage: damage, opts: seglog.Options{
 				Env: s.env, Dir: path, Clean: d.Clean, Now: now,
-				StartOffset: marks.start[f.TopicPartition], RecoveryPoint: marks.recovery[f.TopicPartition],
+				StartOffset: marks.start[f.TopicPartition], RecoveryPoint: rp, Committed: min(rp, hw),
 			}})
 		}
 	}
 	d.discardUnknown(marks, out)
 	return out, nil
+}
+
+// idLost is the damage of a log that has been flushed and has no topic id any
+// more: the id was flushed before. One that was never flushed may have lost it
+// in a crash, with all its records, and is stray, as in Kafka.
+func idLost(path string, err error) error {
+	if err == nil {
+		err = fmt.Errorf("%s/%s is missing", path, logdir.PartitionMetadataFile)
+	}
+	return fmt.Errorf("nothing tells which topic a log belongs to that holds flushed records: %w", err)
 }
 
 func (s *Store) placed(img *metadata.Image, id kafka.TopicID, n kafka.PartitionID) bool {
@@ -163,6 +179,11 @@ func (s *Store) addAll(todo []found, parts []*Partition) {
 func (s *Store) open(f *found, settings *Settings) *Partition {
 	p := s.newPartition(f.id, f.folder.TopicPartition, f.dir, settings)
 	p.idDurable = true
+	kept := marks{recovery: f.opts.RecoveryPoint, high: f.hw, start: f.opts.StartOffset}
+	if f.damage != nil {
+		p.breakDown(f.damage, kept)
+		return p
+	}
 	log, report, err := seglog.Open(f.opts)
 	for _, cut := range report.Cuts {
 		s.opts.Log.Warn("torn tail of a log was cut off", "file", cut.File, "position", cut.Position, "bytes", cut.Bytes, "reason", cut.Reason)
@@ -170,7 +191,7 @@ func (s *Store) open(f *found, settings *Settings) *Partition {
 	if err != nil {
 		var corrupt *seglog.CorruptError
 		if errors.As(err, &corrupt) {
-			p.breakDown(err)
+			p.breakDown(err, kept)
 		} else {
 			p.broken = err
 			f.dir.fail(err)

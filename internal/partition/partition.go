@@ -34,9 +34,12 @@ type Partition struct {
 	state       replica.State
 	closed      bool         // deleted, or the store has stopped
 	broken      error        // why the partition is offline by itself
+	kept        *marks       // of a log that is damaged: its checkpoints stay
 	idDurable   bool         // partition.metadata is on disk
 	lastFlushMs kafka.WallMs // when flush.ms began to count; 0: nothing unflushed
 	base        kafka.Offset // of the active segment, to see it roll
+
+	unmade bool // the disk was full when it was created; belongs to the store's mu
 }
 
 // view is what readers must know of the replica's state.

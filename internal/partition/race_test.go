@@ -125,7 +125,7 @@ func TestNoAcknowledgementWithoutFlush(t *testing.T) {
 		default:
 		}
 	}
-	p.breakDown(fs.ErrInvalid)
+	p.breakDown(fs.ErrInvalid, marks{})
 	p.flushing.Unlock()
 	wantCode(t, <-done, kafka.ErrKafkaStorageError)
 }

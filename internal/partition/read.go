@@ -106,7 +106,7 @@ func (p *Partition) readError(log *seglog.Log, err error) kafka.ErrorCode {
 	case errors.Is(err, seglog.ErrOffsetOutOfRange):
 		return kafka.ErrOffsetOutOfRange
 	case errors.As(err, &corrupt):
-		p.breakDown(err)
+		p.breakDown(err, p.marksOf(log))
 	default:
 		p.dir.fail(err)
 	}

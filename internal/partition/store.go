@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"slices"
 	"strconv"
@@ -56,6 +57,7 @@ type Store struct {
 	epoch     atomic.Int64 // broker epoch, for the clean shutdown marker
 
 	flushByTime atomic.Bool // some topic has a flush.ms
+	unmade      atomic.Bool // some partition could not be created for want of space
 
 	removals removals
 	flushes  chan *Partition
@@ -274,12 +276,7 @@ func (s *Store) create(id kafka.TopicID, tp kafka.TopicPartition, d *directory, 
 	p := s.newPartition(id, tp, d, settings)
 	log, err := s.createLog(id, tp, d, settings, now)
 	if err != nil {
-		if full(err) {
-			d.full(err)
-		} else {
-			d.fail(fmt.Errorf("create %s: %w", tp, err))
-		}
-		p.broken = err
+		s.createFailed(p, err)
 	} else {
 		p.adopt(log, 0)
 	}
@@ -384,7 +381,7 @@ func (s *Store) discard(p *Partition, now kafka.WallMs) {
 	p.watch.wake()
 	p.dir.count.Add(-1)
 	p.dir.discarded(p.tp)
-	if log == nil || p.dir.failed.Load() {
+	if p.dir.failed.Load() {
 		return
 	}
 	// A flush under way must not find the folder gone, nor write into that of a
@@ -392,24 +389,23 @@ func (s *Store) discard(p *Partition, now kafka.WallMs) {
 	p.flushing.Lock()
 	defer p.flushing.Unlock()
 	to := p.dir.Path + "/" + logdir.DeletedName(p.tp, fmt.Sprintf("%016x%016x", s.opts.Random(), s.opts.Random()))
-	if err := log.RenameDir(to); err != nil {
+	var err error
+	if log != nil {
+		err = log.RenameDir(to)
+	} else {
+		err = s.renameOffline(p, to)
+	}
+	switch {
+	case log == nil && errors.Is(err, fs.ErrNotExist):
+		return // it could not even be created
+	case err != nil:
 		p.dir.fail(fmt.Errorf("delete %s: %w", p.tp, err))
 		return
 	}
-	log.Abandon()
-	s.removals.add(to, now+kafka.WallMs(s.opts.DeletedFolderWaitMs))
-}
-
-// breakDown takes one partition offline, because what is stored is damaged.
-func (p *Partition) breakDown(err error) {
-	p.mu.Lock()
-	first := p.broken == nil
-	p.broken = err
-	p.log.Store(nil)
-	p.mu.Unlock()
-	if first {
-		p.store.opts.Log.Error("partition goes offline; the others serve. Restore its file from a replica or a backup, or delete the topic", "partition", p.tp, "error", err)
+	if log != nil {
+		log.Abandon()
 	}
+	s.removals.add(to, now+kafka.WallMs(s.opts.DeletedFolderWaitMs))
 }
 
 // Replica tells about one partition for DescribeLogDirs.

@@ -2,6 +2,8 @@ package quorum
 
 import (
 	"errors"
+	"fmt"
+	"syscall"
 	"time"
 
 	"moldau/internal/kafka"
@@ -187,8 +189,16 @@ func (q *Quorum) end(err error) {
 		return
 	}
 	if q.opts.Fatal != nil {
-		q.opts.Fatal(errors.Join(errFatal, err))
+		q.opts.Fatal(errors.Join(errFatal, err, advice(q.opts.Dir, err)))
 	}
 }
 
 var errFatal = errors.New("the metadata quorum cannot go on")
+
+// advice says what to do about an error, if anybody can.
+func advice(dir string, err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return fmt.Errorf("the disk of %s is full: free space there, then start again; nothing that was acknowledged is lost", dir)
+	}
+	return nil
+}

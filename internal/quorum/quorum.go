@@ -142,7 +142,7 @@ func Open(opts Options) (*Quorum, error) {
 		stop: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}), raftAt: kafka.Never,
 	}
 	if err := q.load(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, advice(opts.Dir, err))
 	}
 	if opts.Controller != nil {
 		co := *opts.Controller

@@ -10,6 +10,9 @@ import (
 	"moldau/internal/vfs"
 )
 
+// reserveBytes are thousands of metadata records, or an hour of an idle node.
+const reserveBytes = 1 << 20
+
 // maxOpenSegments bounds the descriptors that the metadata log keeps.
 const maxOpenSegments = 16
 
@@ -52,10 +55,33 @@ func OpenSegments(fsys vfs.FS, folder string, cfg LogConfig, wall func() kafka.W
 		}
 	}
 	s := &segments{log: l, mark: mark, wall: wall}
-	if err := s.closeGap(); err != nil {
-		return nil, errors.Join(err, l.Close(), mark.Close())
+	if err = s.reachesMark(l.EndOffset()); err == nil {
+		err = s.closeGap()
+	}
+	if err != nil {
+		l.Abandon() // what is there stays as evidence
+		return nil, errors.Join(err, mark.Close())
 	}
 	return s, nil
+}
+
+// reachesMark refuses a log that ends, whole, before what was durable once:
+// somebody has deleted or cut a file, and committed metadata with it.
+func (s *segments) reachesMark(end kafka.Offset) error {
+	if end >= s.mark.offset {
+		return nil
+	}
+	segs := s.log.Segments()
+	last := segs[0]
+	for _, g := range segs {
+		if g.BaseOffset <= end {
+			last = g
+		}
+	}
+	return &seglog.CorruptError{
+		File: fmt.Sprintf("%s/%020d.log", s.log.Dir(), last.BaseOffset), Position: last.SizeBytes, Offset: end,
+		Reason: fmt.Sprintf("the log ends here, but was durable up to offset %d; restore the file that is missing or cut short (or, if Apache Kafka has truncated this log on purpose, remove %s)", s.mark.offset, markFile),
+	}
 }
 
 // closeGap cuts the log where one segment does not continue the other. Power
@@ -77,6 +103,9 @@ func (s *segments) closeGap() error {
 		}
 		end, err := s.contiguous(segs[i-1].BaseOffset, base)
 		if err != nil {
+			return err
+		}
+		if err := s.reachesMark(end); err != nil {
 			return err
 		}
 		return s.TruncateTo(end)
@@ -121,7 +150,16 @@ func (s *segments) Epochs() []kafka.OffsetAndEpoch {
 	return epochs
 }
 
-func (s *segments) Append(b batch.Batch) error { return s.log.Append(s.wall(), b) }
+// Append keeps some room ahead: records of topics may fill the disk, and the
+// metadata that would make room, a deletion or a shorter retention, must find
+// some. Without any left to set aside it goes on as long as it can.
+func (s *segments) Append(b batch.Batch) error {
+	if err := s.log.Append(s.wall(), b); err != nil {
+		return err
+	}
+	_ = s.log.Reserve(reserveBytes)
+	return nil
+}
 
 func (s *segments) Read(from kafka.Offset, maxBytes int) ([]byte, error) {
 	r, err := s.log.Read(from, s.log.EndOffset(), maxBytes, true)

@@ -121,6 +121,38 @@ func TestHC122FlippedBit(t *testing.T) {
 	}
 }
 
+// A log whose file is gone, empty or cut at a batch boundary, below what was
+// committed, is damaged; without the check against Committed it would be taken
+// for a shorter one and lose what was acknowledged.
+func TestHC122LogThatEndsTooEarly(t *testing.T) {
+	for name, harm := range map[string]func(fsys vfs.FS, file string) error{
+		"deleted": func(fsys vfs.FS, file string) error { return fsys.Remove(file) },
+		"empty":   func(fsys vfs.FS, file string) error { return resize(fsys, file, 0) },
+		"cut":     func(fsys vfs.FS, file string) error { return resize(fsys, file, int64(len(mkBatch(0, 0, 5, 0)))) },
+	} {
+		for _, clean := range []bool{true, false} {
+			m := memFS(t)
+			b := newBed(t, m).open()
+			b.append(0, 5, 5)
+			ok(t, b.l.Close())
+			ok(t, harm(m, seg(b, 0, extLog)))
+			b.clean, b.rp, b.sure = clean, 10, 10
+			var c *CorruptError
+			if err := b.tryOpen(); !errors.As(err, &c) || c.File != seg(b, 0, extLog) {
+				t.Errorf("%s, clean %v: %v", name, clean, err)
+			}
+		}
+	}
+}
+
+func resize(fsys vfs.FS, file string, size int64) error {
+	f, err := fsys.Open(file, vfs.ReadWrite)
+	if err != nil {
+		return err
+	}
+	return errors.Join(f.Truncate(size), f.Close())
+}
+
 // HC-124. The owner's lock makes one of {append, roll, truncate the front}; with
 // Retain looking at the active segment outside of it offsets would repeat. Run
 // with -race, it also proves that readers need no lock.

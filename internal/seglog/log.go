@@ -37,6 +37,7 @@ type Log struct {
 	closed        bool
 	dead          *deadLog
 	scratch       [][]byte
+	reserved      reservation
 }
 
 // deadLog says why a log is offline.

@@ -26,6 +26,7 @@ type bed struct {
 	clean bool
 	start kafka.Offset
 	rp    kafka.Offset
+	sure  kafka.Offset // Options.Committed
 }
 
 func newBed(t testing.TB, fsys vfs.FS) *bed {
@@ -39,7 +40,7 @@ func newBed(t testing.TB, fsys vfs.FS) *bed {
 func (b *bed) tryOpen() error {
 	b.t.Helper()
 	var err error
-	b.l, b.rep, err = Open(Options{Env: b.env, Dir: b.dir, Config: b.cfg, Clean: b.clean, StartOffset: b.start, RecoveryPoint: b.rp, Now: testNow})
+	b.l, b.rep, err = Open(Options{Env: b.env, Dir: b.dir, Config: b.cfg, Clean: b.clean, StartOffset: b.start, RecoveryPoint: b.rp, Committed: b.sure, Now: testNow})
 	return err
 }
 

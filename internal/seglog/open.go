@@ -37,6 +37,8 @@ type sideFile struct {
 // entry below the recovery point is a CorruptError instead (HC-122; Kafka would
 // cut there). A log that merely ends below its recovery point is taken as it is:
 // Kafka leaves that when it dies between a truncation and the next checkpoint.
+// But no truncation goes below what was committed: a log that ends before
+// Options.Committed is a CorruptError, too.
 func Open(opt Options) (*Log, Report, error) {
 	l := &Log{env: opt.Env}
 	dir := opt.Dir
@@ -80,6 +82,9 @@ func (ld *loader) load() error {
 	end, err := ld.findEnd()
 	if err != nil {
 		return err
+	}
+	if end < ld.opt.Committed {
+		return ld.endsEarly(end)
 	}
 	if len(ld.opened()) > 0 && end < ld.opt.StartOffset {
 		if end, err = ld.dropAll(); err != nil {
@@ -421,6 +426,17 @@ func (ld *loader) lastIndexed(s *segment, size int64) (int64, error) {
 		return pos, nil
 	}
 	return 0, nil
+}
+
+// endsEarly says where the log ends and up to where it was durable once.
+func (ld *loader) endsEarly(end kafka.Offset) error {
+	e := &CorruptError{File: ld.path(0, extLog), Offset: end,
+		Reason: fmt.Sprintf("the log ends here, but was durable up to offset %d: this file, or one behind it, is missing or cut short", ld.opt.Committed)}
+	if segs := ld.opened(); len(segs) > 0 {
+		last := segs[len(segs)-1]
+		e.File, e.Position = ld.path(last.base, extLog), last.size.Load()
+	}
+	return e
 }
 
 // dropAll removes every segment: the log ends below its start, so somebody has

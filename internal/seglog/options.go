@@ -92,7 +92,10 @@ type Options struct {
 	StartOffset kafka.Offset
 	// RecoveryPoint is from recovery-point-offset-checkpoint, or 0.
 	RecoveryPoint kafka.Offset
-	Now           kafka.WallMs
+	// Committed is an offset below which everything was durable and committed
+	// once, or 0: a log that ends before it lacks a file, or the end of one.
+	Committed kafka.Offset
+	Now       kafka.WallMs
 }
 
 // Report tells what Open had to do to the folder. The zero value is: nothing.

@@ -119,7 +119,11 @@ func (s *Server) start() error {
 	if s.store, err = s.newStore(); err != nil {
 		return err
 	}
-	if s.quorum, err = quorum.Open(s.quorumOptions()); err != nil {
+	opts := s.quorumOptions()
+	if s.quorum, err = quorum.Open(opts); err != nil {
+		return err
+	}
+	if err := s.votes(opts.Raft.Self); err != nil {
 		return err
 	}
 	s.broker = newBroker(s)
@@ -127,6 +131,23 @@ func (s *Server) start() error {
 	s.quorum.Start()
 	s.broker.start()
 	return s.listen(true)
+}
+
+// votes refuses a node that is none of the voters: it would wait for a leader
+// for ever, and say nothing.
+func (s *Server) votes(self raft.ReplicaKey) error {
+	var names []string
+	for _, v := range s.quorum.Describe().VoterSet.All() {
+		if v.Key == self {
+			return nil
+		}
+		names = append(names, fmt.Sprintf("node %d with directory.id %s", v.Key.ID, v.Key.Dir))
+	}
+	if len(names) == 0 {
+		names = []string{"nobody"}
+	}
+	return fmt.Errorf("the metadata in %s is decided by %s, but this is node %d with directory.id %s (meta.properties), and this version runs single nodes only: check node.id and metadata.log.dir, or restore meta.properties",
+		s.opts.Config.MetadataLogDir, strings.Join(names, " and "), self.ID, s.storage.MetadataID)
 }
 
 // holdPorts binds all listeners, to learn their ports and to fail early. Who

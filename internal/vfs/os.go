@@ -223,6 +223,17 @@ var _ Descriptor = (*osFile)(nil)
 
 func (f *osFile) Fd() uintptr { return uintptr(f.fd) }
 
+var _ Reserver = (*osFile)(nil)
+
+// Reserve does nothing on file systems that know no such thing.
+func (f *osFile) Reserve(upToBytes int64) error {
+	err := unix.Fallocate(f.fd, unix.FALLOC_FL_KEEP_SIZE, 0, upToBytes)
+	if err == unix.EOPNOTSUPP || err == unix.ENOSYS || err == nil {
+		return nil
+	}
+	return pathError("fallocate", f.name, err)
+}
+
 func (f *osFile) ReadAt(p []byte, off int64) (int, error) {
 	n := 0
 	for n < len(p) {

@@ -78,6 +78,10 @@ type File interface {
 // sendfile. It is valid until Close.
 type Descriptor interface{ Fd() uintptr }
 
+// Reserver is implemented by files that can have room set aside for them. The
+// file's size does not change; ENOSPC if there is no room.
+type Reserver interface{ Reserve(upToBytes int64) error }
+
 // DirEntry is one name in a folder.
 type DirEntry struct {
 	Name  string
