@@ -22,8 +22,7 @@ func TestGoldenFolder(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	n := nodeIn(t, t.TempDir(), "log.dirs="+filepath.Join(dir, "single"), "log.retention.check.interval.ms=600000", "broker.rack=rack-a", "log.cleaner.enable=true", "log.retention.ms=-1",
-		"transaction.state.log.num.partitions=5", "share.coordinator.state.topic.num.partitions=5", "delegation.token.secret.key=golden",
-		"authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer", "super.users=User:ANONYMOUS")
+		"transaction.state.log.num.partitions=5", "share.coordinator.state.topic.num.partitions=5", "delegation.token.secret.key=golden")
 	n.foreign = true
 	internal := internalBytes(t, filepath.Join(dir, "single"))
 	n.startMoldau(t)
