@@ -11,7 +11,7 @@ help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## / — /'
 
 build: ## build bin/moldau
-	$(GO) build -o bin/moldau ./cmd/moldau
+	$(GO) build -trimpath -ldflags="-s -w" -o bin/moldau ./cmd/moldau
 
 test: ## run all tests that need nothing but Go
 	$(GO) test ./...

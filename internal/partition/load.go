@@ -119,7 +119,8 @@ func (s *Store) stray(d *directory, f logdir.Folder, id kafka.TopicID) {
 	s.opts.Log.Warn("log does not belong to this broker's metadata and is put aside; delete the folder if nobody misses it",
 		"dir", d.Path, "folder", f.Name, "topic id", id, "renamed to", to)
 	if err := s.opts.FS.Rename(d.Path+"/"+f.Name, d.Path+"/"+to); err != nil {
-		s.opts.Log.Error("cannot put a log aside", "error", err)
+		// The folder's name is taken: nothing may be made or opened under it.
+		d.fail(fmt.Errorf("put %s aside: %w", f.Name, err))
 	}
 	d.discarded(f.TopicPartition)
 }

@@ -474,3 +474,18 @@ func (r *rig) files(dir, suffix string) int {
 	}
 	return n
 }
+
+// A stray log that cannot be put aside must not be opened as the new topic's.
+// Fails if stray only logs the error.
+func TestStrayThatCannotBeRenamedTakesTheDirectoryOffline(t *testing.T) {
+	r := newRig(t, "/a", "/b").mustOpen()
+	must(t, r.mem.MkdirAll("/a/t-0"))
+	must(t, logdir.WritePartitionMetadata(r.mem, "/a/t-0", kafka.TopicID{9: 9}))
+	r.abandon()
+	r.fs.Fail(vfs.Rule{Kinds: vfs.OpRename, Match: "t-0", Err: unix.EIO})
+	r.mustOpen()
+	r.fs.Heal()
+	if infos := r.s.Describe(); !infos[0].Offline || infos[1].Offline {
+		t.Fatalf("%+v", infos)
+	}
+}
