@@ -116,9 +116,12 @@ type Flush struct {
 	Epoch  kafka.Epoch
 }
 
-// Outgoing is a request to send.
+// Outgoing is a request to send. A negative To is one of Options.Bootstrap: the
+// shell knows the address. Otherwise At are the node's controller endpoints as
+// far as the core knows them.
 type Outgoing struct {
 	To   kafka.NodeID
+	At   []kafka.Endpoint
 	ID   uint64
 	Body Body
 }

@@ -108,6 +108,106 @@ type ReadRange struct {
 	MaxBytes int
 }
 
+// FetchSnapshotRequest asks the leader for a part of a snapshot (FetchSnapshot
+// v0–1, KIP-630).
+type FetchSnapshotRequest struct {
+	ClusterID          string
+	Replica            ReplicaKey
+	CurrentLeaderEpoch kafka.Epoch
+	ID                 kafka.OffsetAndEpoch
+	Position           int64 // in bytes
+	MaxBytes           int
+}
+
+// FetchSnapshotResponse answers a FetchSnapshotRequest.
+type FetchSnapshotResponse struct {
+	Leadership
+	ID        kafka.OffsetAndEpoch
+	SizeBytes int64 // of the whole snapshot
+	Position  int64
+	// MaxBytes is for the sender's shell: how much of the snapshot, from
+	// Position on, to put into Bytes, and its size into SizeBytes. The shell
+	// sets Error if there is no such snapshot or position. 0 means nothing.
+	MaxBytes int
+	Bytes    []byte
+}
+
+// AddVoterRequest asks the leader to make an observer a voter (AddRaftVoter
+// v0–1, KIP-853). The range of kraft.version in Voter is not known yet.
+type AddVoterRequest struct {
+	ClusterID string
+	Timeout   time.Duration
+	Voter     Voter
+	// AckEarly asks for the answer once the record is appended (v1's
+	// AckWhenCommitted = false).
+	AckEarly bool
+}
+
+// AddVoterResponse answers an AddVoterRequest.
+type AddVoterResponse struct {
+	Error   kafka.ErrorCode
+	Message string
+}
+
+// RemoveVoterRequest asks the leader to remove a voter (RemoveRaftVoter v0).
+type RemoveVoterRequest struct {
+	ClusterID string
+	Voter     ReplicaKey
+}
+
+// RemoveVoterResponse answers a RemoveVoterRequest.
+type RemoveVoterResponse struct {
+	Error   kafka.ErrorCode
+	Message string
+}
+
+// UpdateVoterRequest tells the leader a voter's endpoints and range of
+// kraft.version, and under kraft.version 0 its directory (UpdateRaftVoter v0).
+type UpdateVoterRequest struct {
+	ClusterID          string
+	CurrentLeaderEpoch kafka.Epoch
+	Voter              Voter
+}
+
+// UpdateVoterResponse answers an UpdateVoterRequest; only TopError is used.
+type UpdateVoterResponse struct{ Leadership }
+
+// FeaturesRequest asks a future voter for its range of kraft.version
+// (ApiVersions).
+type FeaturesRequest struct{}
+
+// FeaturesResponse answers a FeaturesRequest. A node that does not know
+// kraft.version supports 0 only.
+type FeaturesResponse struct {
+	Error              kafka.ErrorCode
+	MinKRaft, MaxKRaft int16
+}
+
+// UpgradeRequest is the operator's wish to raise kraft.version
+// (UpdateFeatures). It comes from the node itself.
+type UpgradeRequest struct {
+	Level        int16
+	ValidateOnly bool
+}
+
+// UpgradeResponse answers an UpgradeRequest, once the records are appended.
+type UpgradeResponse struct {
+	Error   kafka.ErrorCode
+	Message string
+}
+
+func (*FetchSnapshotRequest) isBody()     {}
+func (*FetchSnapshotResponse) isBody()    {}
+func (*AddVoterRequest) isBody()          {}
+func (*AddVoterResponse) isBody()         {}
+func (*RemoveVoterRequest) isBody()       {}
+func (*RemoveVoterResponse) isBody()      {}
+func (*UpdateVoterRequest) isBody()       {}
+func (*UpdateVoterResponse) isBody()      {}
+func (*FeaturesRequest) isBody()          {}
+func (*FeaturesResponse) isBody()         {}
+func (*UpgradeRequest) isBody()           {}
+func (*UpgradeResponse) isBody()          {}
 func (*VoteRequest) isBody()              {}
 func (*VoteResponse) isBody()             {}
 func (*BeginQuorumEpochRequest) isBody()  {}

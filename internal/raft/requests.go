@@ -53,8 +53,18 @@ func (c *Core) request(to kafka.NodeID, body Body) bool {
 	p.pending, p.deadline = c.nextID, c.now.Mono.Add(c.opts.RequestTimeout)
 	_, p.fetch = body.(*FetchRequest)
 	c.wake = min(c.wake, p.deadline)
-	c.out.Requests = append(c.out.Requests, Outgoing{To: to, ID: c.nextID, Body: body})
+	c.out.Requests = append(c.out.Requests, Outgoing{To: to, At: c.endpointsOf(to), ID: c.nextID, Body: body})
 	return true
+}
+
+// endpointsOf is where the node listens: what the leader itself has told comes
+// first, since it may have moved.
+func (c *Core) endpointsOf(id kafka.NodeID) []kafka.Endpoint {
+	if id == c.election.Leader && len(c.leaderAddr) > 0 {
+		return c.leaderAddr
+	}
+	v, _ := c.voters().Find(id)
+	return v.Endpoints
 }
 
 func (c *Core) requestFailed(to kafka.NodeID, id uint64) {

@@ -22,7 +22,9 @@ func TestGoldenFolder(t *testing.T) {
 		t.Fatalf("%v: %s", err, out)
 	}
 	n := nodeIn(t, t.TempDir(), "log.dirs="+filepath.Join(dir, "single"), "log.retention.check.interval.ms=600000", "broker.rack=rack-a", "log.cleaner.enable=true", "log.retention.ms=-1",
-		"transaction.state.log.num.partitions=5", "share.coordinator.state.topic.num.partitions=5", "delegation.token.secret.key=golden")
+		"transaction.state.log.num.partitions=5", "share.coordinator.state.topic.num.partitions=5", "delegation.token.secret.key=golden",
+		// Kafka would abort the transaction that was left open, and write a marker, when it runs for this long.
+		"transaction.abort.timed.out.transaction.cleanup.interval.ms=3600000")
 	n.foreign = true
 	internal := internalBytes(t, filepath.Join(dir, "single"))
 	n.startMoldau(t)
