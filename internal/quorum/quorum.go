@@ -109,6 +109,7 @@ type Quorum struct {
 	tokens  map[uint64]func(any, error)
 	nextTok uint64
 	snap    snapshots
+	fetched *sealedImage // a downloaded snapshot that raft will load
 	failed  error
 }
 
@@ -125,6 +126,7 @@ type input struct {
 	submit   *submission
 	flushed  *flushWork
 	snapshot *snapshotDone
+	sealed   *sealedImage
 	describe chan<- raft.Info
 }
 
@@ -171,6 +173,7 @@ func (q *Quorum) load() error {
 			return OpenSegments(q.opts.FS, folder, q.opts.Log, wall, q.opts.Warn)
 		},
 		Flush: func(f raft.Flush, job FlushJob) { q.flushes <- flushWork{flush: f, job: job} },
+		Seal:  q.seal,
 	}, func() func(record.Message, int16) error {
 		delta = metadata.NewDelta(metadata.Empty())
 		return func(m record.Message, _ int16) error { return delta.Replay(m) }

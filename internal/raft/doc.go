@@ -26,6 +26,4 @@
 // from the same goroutine. The core reads no clock and draws its random numbers
 // from a generator seeded by Options.Seed.
 //
-// Places kept free: voter changes (AddVoter, RemoveVoter, UpdateVoter), the
-// download of snapshots (Effects.FetchSnapshot) and automatic joining.
 package raft
