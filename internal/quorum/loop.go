@@ -86,6 +86,8 @@ func (q *Quorum) take(in input) {
 		q.flushed(in.flushed)
 	case in.snapshot != nil:
 		q.snapshotDone(in.snapshot)
+	case in.sealed != nil:
+		q.sealed(in.sealed)
 	case in.describe != nil:
 		in.describe <- q.core.Describe(q.opts.Clock())
 	}
