@@ -13,6 +13,7 @@ import (
 	"moldau/internal/metadata"
 	"moldau/internal/partition"
 	"moldau/internal/quorum"
+	"moldau/internal/raft"
 	"moldau/internal/seglog/logdir"
 	"moldau/internal/vfs"
 )
@@ -358,7 +359,7 @@ func (l controllerLink) Submit(body kmsg.Request, done func(kmsg.Response, error
 // Quorum implements handler.Controller.
 func (l controllerLink) Quorum() handler.Quorum {
 	info := l.s.quorum.Describe()
-	q := handler.Quorum{Leader: info.Leader, Epoch: info.Epoch, HighWatermark: info.HighWatermark}
+	q := handler.Quorum{Leading: info.Role == raft.Leader, Leader: info.Leader, Epoch: info.Epoch, HighWatermark: info.HighWatermark}
 	for _, v := range info.Voters {
 		q.Voters = append(q.Voters, handler.QuorumReplica{ID: v.Key.ID, Directory: v.Key.Dir, EndOffset: v.EndOffset, LastFetch: v.LastFetchMs, CaughtUp: v.LastCaughtMs})
 	}
