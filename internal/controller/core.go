@@ -49,6 +49,27 @@ type Event interface{ event() }
 type Request struct {
 	Token uint64 // comes back in the reply
 	Body  any
+	// Arrived is when this node received it: a session counts from there, not
+	// from the decision. Zero is the time of the step.
+	Arrived kafka.Mono
+}
+
+// Contact is a heartbeat that has arrived at this node.
+type Contact struct {
+	Broker kafka.NodeID
+	Epoch  kafka.BrokerEpoch
+	At     kafka.Mono
+}
+
+// Contacts are heartbeats that still wait for their decision. Callers tell them
+// before DeadlineReached.
+type Contacts struct{ List []Contact }
+
+// BrokerConnectionLost: the connection over which a broker sent its heartbeats
+// was closed by the broker's side. Never told of one that this node closed.
+type BrokerConnectionLost struct {
+	Broker kafka.NodeID
+	Epoch  kafka.BrokerEpoch // of its last heartbeat
 }
 
 // BecameLeader: this node leads the metadata quorum, and tip holds the whole log.
@@ -60,10 +81,12 @@ type Resigned struct{}
 // DeadlineReached: the deadline that the Core told has passed.
 type DeadlineReached struct{}
 
-func (Request) event()         {}
-func (BecameLeader) event()    {}
-func (Resigned) event()        {}
-func (DeadlineReached) event() {}
+func (Request) event()              {}
+func (BecameLeader) event()         {}
+func (Resigned) event()             {}
+func (DeadlineReached) event()      {}
+func (Contacts) event()             {}
+func (BrokerConnectionLost) event() {}
 
 // Effects is what a step wants to happen, in this order: append the batches,
 // then, once everything appended so far is committed, send the replies.
@@ -92,10 +115,13 @@ type Core struct {
 	activation kafka.Offset // end of the log when this node became active
 	lastAppend kafka.Mono
 	sessions   map[kafka.NodeID]*session
+	earliest   kafka.Mono // no session ends before it
 }
 
 // New makes a Core that is not active.
-func New(opts Options) *Core { return &Core{opts: opts, sessions: map[kafka.NodeID]*session{}} }
+func New(opts Options) *Core {
+	return &Core{opts: opts, sessions: map[kafka.NodeID]*session{}, earliest: kafka.Never}
+}
 
 // Active tells whether the Core takes requests.
 func (c *Core) Active() bool { return c.active }
@@ -104,6 +130,7 @@ func (c *Core) Active() bool { return c.active }
 type step struct {
 	*Core
 	now  kafka.Now
+	at   kafka.Mono // when the request arrived
 	tip  *metadata.Image
 	next kafka.Offset // of the first record that this step writes
 	out  *Effects
@@ -112,19 +139,26 @@ type step struct {
 // Step decides on one event. tip includes everything appended so far, committed
 // or not; nextOffset is the offset of the first record that Step returns.
 func (c *Core) Step(now kafka.Now, ev Event, tip *metadata.Image, nextOffset kafka.Offset, out *Effects) {
-	s := &step{c, now, tip, nextOffset, out}
+	s := &step{c, now, now.Mono, tip, nextOffset, out}
 	batches := len(out.Batches)
 	switch ev := ev.(type) {
 	case BecameLeader:
 		s.activate(ev.Epoch)
 	case Resigned:
 		c.active = false
-		c.sessions = map[kafka.NodeID]*session{}
+		c.sessions, c.earliest = map[kafka.NodeID]*session{}, kafka.Never
+	case Contacts:
+		c.contacts(ev.List)
+	case BrokerConnectionLost:
+		s.connectionLost(ev)
 	case DeadlineReached:
 		if c.active {
 			s.deadlineReached()
 		}
 	case Request:
+		if ev.Arrived != 0 {
+			s.at = min(ev.Arrived, now.Mono)
+		}
 		s.request(ev)
 	}
 	if len(out.Batches) > batches {
@@ -137,7 +171,7 @@ func (c *Core) Deadline() kafka.Mono {
 	if !c.active {
 		return kafka.Never
 	}
-	next := c.nextExpiry()
+	next := c.earliest
 	if c.opts.MaxIdleInterval > 0 {
 		next = min(next, c.lastAppend.Add(c.opts.MaxIdleInterval))
 	}
