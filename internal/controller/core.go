@@ -23,7 +23,10 @@ type Options struct {
 	// Voters lists the controllers of the quorum. Nil means unknown; then only
 	// registered controllers are asked whether they support a feature.
 	Voters func() []kafka.NodeID
-	Rules  ConfigRules
+	// KRaftVersion is the level of kraft.version in force; nil is 0. The quorum
+	// keeps it in control records, not in the image.
+	KRaftVersion func() int16
+	Rules        ConfigRules
 	// Random gives uniformly distributed bits.
 	Random func() uint64
 
@@ -70,6 +73,7 @@ type Contacts struct{ List []Contact }
 type BrokerConnectionLost struct {
 	Broker kafka.NodeID
 	Epoch  kafka.BrokerEpoch // of its last heartbeat
+	At     kafka.Mono        // zero is the time of the step
 }
 
 // BecameLeader: this node leads the metadata quorum, and tip holds the whole log.
@@ -88,15 +92,25 @@ func (DeadlineReached) event()      {}
 func (Contacts) event()             {}
 func (BrokerConnectionLost) event() {}
 
-// Effects is what a step wants to happen, in this order: append the batches,
-// then, once everything appended so far is committed, send the replies.
+// Effects is what a step wants to happen, in this order: raise kraft.version,
+// append the batches, then, once everything appended so far is committed, send
+// the replies.
 type Effects struct {
+	// KRaft asks the quorum to change kraft.version. If it refuses, nothing is
+	// appended and the request that Replies answers fails with its reason.
+	KRaft   *KRaftUpgrade
 	Batches [][]VersionedRecord
 	Replies []Reply
 }
 
 // Reset empties the effects for reuse.
-func (e *Effects) Reset() { e.Batches, e.Replies = e.Batches[:0], e.Replies[:0] }
+func (e *Effects) Reset() { e.KRaft, e.Batches, e.Replies = nil, e.Batches[:0], e.Replies[:0] }
+
+// KRaftUpgrade is a change of kraft.version that all nodes support.
+type KRaftUpgrade struct {
+	Level        int16
+	ValidateOnly bool
+}
 
 // Reply answers a request. Body is a pointer to the kmsg response; it is nil
 // when the request failed as a whole with Code.

@@ -85,7 +85,10 @@ func (s *step) connectionLost(ev BrokerConnectionLost) {
 		return
 	}
 	ses.lost = s.now.Mono
-	ses.expires = min(ses.expires, s.now.Mono.Add(ConnectionLostGrace))
+	if ev.At != 0 {
+		ses.lost = min(ev.At, s.now.Mono)
+	}
+	ses.expires = min(ses.expires, ses.lost.Add(ConnectionLostGrace))
 	s.earliest = min(s.earliest, ses.expires)
 }
 

@@ -94,6 +94,7 @@ type Quorum struct {
 	started atomic.Bool
 	once    sync.Once
 
+	heard       contacts
 	image       atomic.Pointer[metadata.Image]
 	leader      atomic.Pointer[raft.LeaderAndEpoch]
 	info        atomic.Pointer[raft.Info]
@@ -126,11 +127,13 @@ type input struct {
 	flushed  *flushWork
 	snapshot *snapshotDone
 	describe chan<- raft.Info
+	lost     *controller.BrokerConnectionLost
 }
 
 type submission struct {
-	body any
-	done func(any, error)
+	body    any
+	arrived kafka.Mono
+	done    func(any, error)
 }
 
 // Open recovers the folder: newest valid snapshot, then the log's tail. What of
@@ -156,6 +159,7 @@ func Open(opts Options) (*Quorum, error) {
 			}
 			co.Bootstrap = boot
 		}
+		q.askCore(&co)
 		q.ctl = controller.New(co)
 	}
 	return q, nil
@@ -253,12 +257,14 @@ func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
 		q.queued.Add(-1)
 		done(nil, ErrQueueFull)
 	default:
+		now := q.opts.Clock().Mono
+		q.heard.note(body, now)
 		finish := func(resp any, err error) {
 			q.queued.Add(-1)
 			done(resp, err)
 		}
 		select {
-		case q.inbox <- input{submit: &submission{body: body, done: finish}}:
+		case q.inbox <- input{submit: &submission{body: body, arrived: now, done: finish}}:
 		case <-q.done:
 			finish(nil, ErrStopped)
 		}
