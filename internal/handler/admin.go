@@ -24,10 +24,20 @@ func (h *Handler) forward(c *call, req kmsg.Request, refuse func(code kafka.Erro
 
 func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.ErrorCode) kmsg.Response) {
 	later := *c
-	h.opts.Controller.Submit(req, func(resp kmsg.Response, err error) {
+	h.opts.Controller.Submit(c.caller(), req, func(resp kmsg.Response, err error) {
+		if errors.Is(err, ErrDropClient) {
+			go later.Drop(err)
+			return
+		}
 		if err != nil {
-			h.opts.Log.Warn("request was not decided", "api", kmsg.NameForKey(later.Key), "error", err)
-			resp = refuse(codeOf(err))
+			h.opts.Log.Debug("request was not decided", "api", kmsg.NameForKey(later.Key), "error", err)
+			code := codeOf(err)
+			if code == kafka.ErrNotController && later.in != nil {
+				// The broker that sent the envelope looks for the new controller.
+				go later.in.fail(code)
+				return
+			}
+			resp = refuse(code)
 		}
 		if later.amend != nil {
 			later.amend(resp)
@@ -36,6 +46,10 @@ func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.Error
 		go later.reply(resp)
 	})
 }
+
+// ErrDropClient: the controller does not know this version of the API any more;
+// the client must connect again to learn what it knows.
+var ErrDropClient = errors.New("the controller does not support the version of a forwarded request")
 
 // codeOf is what a client is told of a request that was not decided: to come
 // back, unless the controller refused it with a code of its own.
@@ -187,6 +201,15 @@ func (h *Handler) updateFeatures(c *call) {
 		resp.ErrorCode = int16(code)
 		return resp
 	})
+}
+
+// askQuorum has the active controller describe the quorum.
+func (h *Handler) askQuorum(c *call) {
+	if q := h.opts.Controller.Quorum(); q.Leader == h.opts.Self {
+		h.describeQuorum(c)
+	} else {
+		h.relay(c)
+	}
 }
 
 // describeQuorum is answered by every node from what it knows of the quorum.

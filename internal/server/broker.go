@@ -7,7 +7,6 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"moldau/internal/handler"
 	"moldau/internal/kafka"
 	"moldau/internal/lifecycle"
 	"moldau/internal/metadata"
@@ -44,7 +43,9 @@ type broker struct {
 	done   chan struct{}
 	ended  chan struct{}
 
-	running atomic.Bool // unfenced: nobody waits for what is applied
+	running atomic.Bool   // unfenced: nobody waits for what is applied
+	timeout time.Duration // of registrations and heartbeats
+	gone    chan struct{} // closed when the controller lets the broker go
 
 	mu      sync.Mutex // publish and load
 	latest  *metadata.Image
@@ -85,6 +86,7 @@ func newBroker(s *Server) *broker {
 			HeartbeatInterval: time.Duration(s.opts.Config.Long("broker.heartbeat.interval.ms")) * time.Millisecond,
 			RetryBackoff:      retryBackoff,
 		}),
+		timeout: time.Duration(s.opts.Config.Long("broker.heartbeat.interval.ms")) * time.Millisecond, gone: make(chan struct{}),
 		events: make(chan lifecycle.Event, maxEvents), poke: make(chan struct{}, 1),
 		done: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -222,6 +224,9 @@ func (b *broker) step(ev lifecycle.Event) {
 		b.s.fatal(&quorum.ReplyError{Code: out.Fatal, Message: "the controller refuses this broker's registration"})
 		return
 	}
+	if out.ShutDown {
+		close(b.gone)
+	}
 	if out.Register {
 		b.register()
 	}
@@ -270,7 +275,7 @@ func (b *broker) register() {
 	for _, d := range b.s.storage.Dirs {
 		req.LogDirs = append(req.LogDirs, d.ID)
 	}
-	b.s.quorum.Submit(quorum.Context{}, req, func(resp any, err error) {
+	b.s.control().own(req, b.timeout, func(resp kmsg.Response, err error) {
 		ev := lifecycle.Registered{Code: kafka.ErrNotController}
 		if r, ok := resp.(*kmsg.BrokerRegistrationResponse); ok && err == nil {
 			ev = lifecycle.Registered{Code: kafka.ErrorCode(r.ErrorCode), Epoch: kafka.BrokerEpoch(r.BrokerEpoch)}
@@ -284,10 +289,11 @@ func (b *broker) heartbeat(h *lifecycle.Heartbeat) {
 	req.SetVersion(req.MaxVersion())
 	req.BrokerID, req.BrokerEpoch = int32(b.s.opts.Config.NodeID), int64(h.Epoch)
 	req.CurrentMetadataOffset, req.WantFence = int64(h.MetadataOffset), h.WantFence
-	b.s.quorum.Submit(quorum.Context{}, req, func(resp any, err error) {
+	req.WantShutdown = h.WantShutdown
+	b.s.control().own(req, b.timeout, func(resp kmsg.Response, err error) {
 		ev := lifecycle.Beaten{Code: kafka.ErrNotController}
 		if r, ok := resp.(*kmsg.BrokerHeartbeatResponse); ok && err == nil {
-			ev = lifecycle.Beaten{Code: kafka.ErrorCode(r.ErrorCode), Fenced: r.IsFenced}
+			ev = lifecycle.Beaten{Code: kafka.ErrorCode(r.ErrorCode), Fenced: r.IsFenced, ShutDown: r.ShouldShutdown}
 		}
 		go b.send(ev)
 	})
@@ -316,7 +322,7 @@ func (b *broker) Next(done func(kafka.ProducerID, kafka.ErrorCode)) {
 func (b *broker) askForIDs() {
 	req := kmsg.NewPtrAllocateProducerIDsRequest()
 	req.BrokerID, req.BrokerEpoch = int32(b.s.opts.Config.NodeID), int64(b.epoch())
-	b.s.quorum.Submit(quorum.Context{}, req, func(resp any, err error) {
+	b.s.control().own(req, forwardTimeout, func(resp kmsg.Response, err error) {
 		r, ok := resp.(*kmsg.AllocateProducerIDsResponse)
 		b.idMu.Lock()
 		granted := ok && err == nil && r.ErrorCode == 0
@@ -342,31 +348,4 @@ func (b *broker) hand(waiters []func(kafka.ProducerID, kafka.ErrorCode), granted
 			w(-1, kafka.ErrCoordinatorLoadInProgress)
 		}
 	}
-}
-
-// controllerLink is the handlers' way to the controller of this node.
-type controllerLink struct{ s *Server }
-
-// Submit implements handler.Controller.
-func (l controllerLink) Submit(body kmsg.Request, done func(kmsg.Response, error)) {
-	l.s.quorum.Submit(quorum.Context{}, body, func(resp any, err error) {
-		r, _ := resp.(kmsg.Response)
-		done(r, err)
-	})
-}
-
-// Quorum implements handler.Controller.
-func (l controllerLink) Quorum() handler.Quorum {
-	info := l.s.quorum.Describe()
-	q := handler.Quorum{Leader: info.Leader, Epoch: info.Epoch, HighWatermark: info.HighWatermark}
-	for _, v := range info.Voters {
-		q.Voters = append(q.Voters, handler.QuorumReplica{ID: v.Key.ID, Directory: v.Key.Dir, EndOffset: v.EndOffset, LastFetch: v.LastFetchMs, CaughtUp: v.LastCaughtMs})
-	}
-	for _, v := range info.Observers {
-		q.Observers = append(q.Observers, handler.QuorumReplica{ID: v.Key.ID, Directory: v.Key.Dir, EndOffset: v.EndOffset, LastFetch: v.LastFetchMs, CaughtUp: v.LastCaughtMs})
-	}
-	for _, v := range info.VoterSet.All() {
-		q.Nodes = append(q.Nodes, handler.QuorumNode{ID: v.Key.ID, Endpoints: v.Endpoints})
-	}
-	return q
 }

@@ -45,6 +45,7 @@ type Server struct {
 	quorum  *quorum.Quorum
 	store   *partition.Store
 	broker  *broker
+	remote  toController // nil if this node is the whole quorum
 	network *network.Server
 	ready   chan struct{}
 	failed  chan error
@@ -199,15 +200,17 @@ func (s *Server) listen(controllers bool) error {
 		if c.IsControllerListener(l.Name) != controllers {
 			continue
 		}
+		o := s.handlerOptions()
 		h := handler.NewBroker
 		if controllers {
 			h = handler.NewController
+			o.Store, o.Controller, o.BrokerGone = nil, localControl{s.control()}, s.quorum.BrokerConnectionLost
 		}
 		open := s.take(i)
 		if open == nil {
 			return fmt.Errorf("listener %s: %w", l.Name, net.ErrClosed)
 		}
-		if err := s.network.Serve(open, l.Name, h(s.handlerOptions())); err != nil {
+		if err := s.network.Serve(open, l.Name, h(o)); err != nil {
 			return fmt.Errorf("listener %s: %w", l.Name, err)
 		}
 		s.mu.Lock()
@@ -312,7 +315,7 @@ func (s *Server) handlerOptions() handler.Options {
 	c := s.opts.Config
 	o := handler.Options{
 		Self: c.NodeID, ClusterID: s.storage.ClusterID, Image: s.quorum.Image, Store: s.store,
-		Controller: controllerLink{s}, ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
+		Controller: s.control(), ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
 		FetchMaxBytes: int(c.Long("fetch.max.bytes")), FetchSessionSlots: int(c.Long("max.incremental.fetch.session.cache.slots")),
 		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
 		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
@@ -324,6 +327,9 @@ func (s *Server) handlerOptions() handler.Options {
 	}
 	return o
 }
+
+// control is the way to the active controller.
+func (s *Server) control() control { return control{s: s, remote: s.remote} }
 
 // Ready is closed when the node serves clients.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
