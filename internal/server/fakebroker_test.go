@@ -56,8 +56,12 @@ func (f *fakeBroker) beat(epoch int64) *kmsg.BrokerHeartbeatResponse {
 // until waits for the committed metadata to be so.
 func (n *node) until(what string, ok func(*metadata.Image) bool) {
 	n.t.Helper()
-	for end := time.Now().Add(patience); !ok(n.s.Image()); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
+	tick, end := time.NewTicker(time.Millisecond), time.After(patience)
+	defer tick.Stop()
+	for !ok(n.s.Image()) {
+		select {
+		case <-tick.C:
+		case <-end:
 			n.t.Fatalf("never: %s\n%s", what, n.log)
 		}
 	}
