@@ -90,6 +90,8 @@ func (q *Quorum) take(in input) {
 		if q.ctl != nil && q.led != kafka.NoEpoch {
 			q.control(*in.lost)
 		}
+	case in.sealed != nil:
+		q.sealed(in.sealed)
 	case in.describe != nil:
 		in.describe <- q.core.Describe(q.opts.Clock())
 	}

@@ -95,8 +95,11 @@ func (q *Quorum) snapshotDone(d *snapshotDone) {
 		q.fail(fmt.Errorf("write snapshot %s: %w", snapshotName(d.id), d.err))
 		return
 	}
-	q.snap.covered = d.id.Offset
-	q.store.Snapshotted(d.id)
+	if err := q.store.Snapshotted(d.id); err != nil {
+		q.fail(err)
+		return
+	}
+	q.snap.covered = max(q.snap.covered, d.id.Offset)
 	q.step(raft.SnapshotCreated{ID: d.id})
 	start, err := q.store.Trim(q.opts.Clock().Wall, q.opts.Snapshots.RetentionBytes, q.opts.Snapshots.RetentionMs)
 	if err != nil {

@@ -75,7 +75,9 @@ func (n *node) snapshot() error {
 	if err := sw.Freeze(); err != nil {
 		return err
 	}
-	n.store.Snapshotted(id)
+	if err := n.store.Snapshotted(id); err != nil {
+		return err
+	}
 	n.w.counts.Snapshots++
 	return nil
 }

@@ -33,6 +33,7 @@ type node struct {
 	born    kafka.Mono
 
 	image   image
+	fetched image // of a downloaded snapshot
 	applied kafka.Offset
 	led     kafka.Epoch // NoEpoch unless told to lead
 }
@@ -75,7 +76,7 @@ func (n *node) boot() {
 	}
 	n.net = &nodeNet{n: n, replyTo: map[uint64]func(raft.Body){}}
 	opts := quorum.StoreOptions{
-		FS: n.fault, Dir: "data", Static: n.w.voters(), Flush: n.flush,
+		FS: n.fault, Dir: "data", Static: n.w.voters(), Flush: n.flush, Seal: n.seal,
 		OpenLog: func(folder string) (quorum.Log, error) {
 			return quorum.OpenSegments(n.fault, folder, quorum.LogConfig{SegmentBytes: 2048, SegmentMs: dayMs}, func() kafka.WallMs { return n.clock().Wall }, nil)
 		},
@@ -254,9 +255,33 @@ func (n *node) Resigned(kafka.Epoch) {
 // Led implements quorum.App.
 func (n *node) Led(e kafka.Epoch) { n.led = e }
 
-// FetchSnapshot implements quorum.App.
-func (n *node) FetchSnapshot(kafka.OffsetAndEpoch) {
-	n.w.violate("snapshot", "node %d is asked to fetch a snapshot, but nothing is trimmed", n.id)
+// seal verifies a downloaded snapshot some time later.
+func (n *node) seal(job quorum.SealJob) {
+	life, img := n.life, newImage()
+	n.w.after(n.w.between(50*time.Microsecond, 20*time.Millisecond), func() {
+		if n.life != life || !n.alive {
+			return
+		}
+		sealed, err := job.Run(func(m record.Message, _ int16) error { img.set(m); return nil })
+		n.w.event("%d sealed %v", n.id, job.ID)
+		switch {
+		case errors.Is(err, errDisk):
+			n.crash(n.w.rng.IntN(2) == 0)
+			return
+		case err != nil:
+			n.w.violate("snapshot", "node %d has downloaded a damaged one: %v", n.id, err)
+			return
+		}
+		n.fetched = img
+		n.step(raft.SnapshotSealed{ID: job.ID, Control: sealed.Control})
+	})
+}
+
+// LoadSnapshot implements quorum.App.
+func (n *node) LoadSnapshot(id kafka.OffsetAndEpoch) error {
+	n.image, n.applied = n.fetched, id.Offset
+	n.w.check.prefix.state(n, id.Offset, n.image.sum)
+	return nil
 }
 
 var errViolated = errors.New("a checker has stopped the run")
