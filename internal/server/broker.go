@@ -260,7 +260,7 @@ func (b *broker) register() {
 		req.Rack = &c.Rack
 	}
 	for _, l := range c.Advertised {
-		if c.IsControllerListener(l.Name) {
+		if !c.Advertises(l.Name) {
 			continue
 		}
 		m := kmsg.NewBrokerRegistrationRequestListener()
