@@ -38,6 +38,7 @@ type broker struct {
 	core *lifecycle.Broker
 	inc  kafka.IncarnationID
 
+	inSync inSync
 	events chan lifecycle.Event
 	poke   chan struct{} // the image has moved
 	done   chan struct{}
@@ -80,7 +81,7 @@ const (
 )
 
 func newBroker(s *Server) *broker {
-	return &broker{
+	b := &broker{
 		s: s, inc: kafka.IncarnationID(NewUUID()), current: kafka.NoBrokerEpoch,
 		core: lifecycle.NewBroker(lifecycle.Options{
 			HeartbeatInterval: time.Duration(s.opts.Config.Long("broker.heartbeat.interval.ms")) * time.Millisecond,
@@ -90,6 +91,8 @@ func newBroker(s *Server) *broker {
 		events: make(chan lifecycle.Event, maxEvents), poke: make(chan struct{}, 1),
 		done: make(chan struct{}), ended: make(chan struct{}),
 	}
+	b.inSync.b = b
+	return b
 }
 
 func (b *broker) start() { go b.run() }
@@ -130,13 +133,11 @@ func (b *broker) publish(d *metadata.Delta, img *metadata.Image) {
 		b.s.store.Apply(d, img)
 	}
 	b.mu.Unlock()
-	if b.running.Load() {
+	b.inSync.follow(d)
+	if b.running.Load() && b.inSync.deadline() == kafka.Never {
 		return // the next heartbeat looks by itself
 	}
-	select {
-	case b.poke <- struct{}{}:
-	default:
-	}
+	b.wake()
 }
 
 func (b *broker) run() {
@@ -158,15 +159,17 @@ func (b *broker) run() {
 				b.step(lifecycle.DeadlineReached{})
 			}
 		}
+		if b.core.Phase() == lifecycle.Running {
+			b.inSync.send(b.core.Epoch())
+		}
 	}
 }
 
 func (b *broker) untilDeadline() time.Duration {
-	d := b.core.Deadline()
-	if d == kafka.Never {
-		return time.Hour
+	if b.core.Phase() != lifecycle.Running {
+		return b.earlier(b.core.Deadline(), kafka.Never)
 	}
-	return max(d.Sub(b.s.clock().Mono), 0)
+	return b.earlier(b.core.Deadline(), b.inSync.deadline())
 }
 
 // moved looks at the newest image: the first one with a level starts the

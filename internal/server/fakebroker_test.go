@@ -149,3 +149,30 @@ func TestForwardedRequests(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// A topic with a replica on a broker to which nothing is copied has its leader
+// alone in sync, and says so; acks=all is then the leader's alone. Fails if the
+// leader does not ask, or asks only once while the controller is away.
+func TestLeaderIsAloneInSync(t *testing.T) {
+	n := start(t)
+	f := n.fakeBroker()
+	if code := f.register(1); code != 0 {
+		t.Fatal(code)
+	}
+	if r := f.beat(f.epoch); r.IsFenced {
+		t.Fatalf("%+v", r)
+	}
+	create := kmsg.NewPtrCreateTopicsRequest()
+	create.Topics = []kmsg.CreateTopicsRequestTopic{{Topic: "wide", NumPartitions: -1, ReplicationFactor: -1, ReplicaAssignment: []kmsg.CreateTopicsRequestTopicReplicaAssignment{
+		{Partition: 0, Replicas: []int32{1, 99}}, {Partition: 1, Replicas: []int32{99, 1}}}}}
+	if r := call[*kmsg.CreateTopicsResponse](n.dial(), create, 7); r.Topics[0].ErrorCode != 0 {
+		t.Fatalf("%+v", r)
+	}
+	n.until("the leader is alone in sync where it leads", func(img *metadata.Image) bool {
+		p, ok := img.TopicByName("wide").Partition(0)
+		return ok && p.Leader == 1 && len(p.ISR) == 1 && p.ISR[0] == 1 && len(p.Replicas) == 2
+	})
+	if p, _ := n.s.Image().TopicByName("wide").Partition(1); p.Leader != 99 || len(p.ISR) != 2 {
+		t.Errorf("what another broker leads is its business: %+v", p)
+	}
+}
