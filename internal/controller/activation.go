@@ -19,7 +19,10 @@ const (
 // (ActivationRecordsGenerator) and gives every unfenced broker a session.
 func (s *step) activate(epoch kafka.Epoch) {
 	s.active, s.epoch, s.activation, s.lastAppend = true, epoch, s.next, s.now.Mono
-	s.sessions, s.earliest = map[kafka.NodeID]*session{}, kafka.Never
+	s.sessions, s.earliest, s.nextBalance = map[kafka.NodeID]*session{}, kafka.Never, kafka.Never
+	if s.opts.LeaderCheckInterval > 0 {
+		s.nextBalance = s.now.Mono.Add(s.opts.LeaderCheckInterval)
+	}
 	s.tip.EachBroker(func(b *metadata.Broker) bool {
 		if !b.Fenced {
 			// A combined node does not wait for its own ghost: the session that

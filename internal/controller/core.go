@@ -32,6 +32,7 @@ type Options struct {
 
 	SessionTimeout           time.Duration // broker.session.timeout.ms
 	MaxIdleInterval          time.Duration // metadata.max.idle.interval.ms; 0 is never
+	LeaderCheckInterval      time.Duration // leader.imbalance.check.interval.seconds; 0 is never
 	DefaultPartitions        int32         // num.partitions
 	DefaultReplicationFactor int16         // default.replication.factor
 	MinInSyncReplicas        int           // min.insync.replicas of this node's configuration
@@ -130,11 +131,13 @@ type Core struct {
 	lastAppend kafka.Mono
 	sessions   map[kafka.NodeID]*session
 	earliest   kafka.Mono // no session ends before it
+	// nextBalance is when leaderships are looked at; Never if they are not.
+	nextBalance kafka.Mono
 }
 
 // New makes a Core that is not active.
 func New(opts Options) *Core {
-	return &Core{opts: opts, sessions: map[kafka.NodeID]*session{}, earliest: kafka.Never}
+	return &Core{opts: opts, sessions: map[kafka.NodeID]*session{}, earliest: kafka.Never, nextBalance: kafka.Never}
 }
 
 // Active tells whether the Core takes requests.
@@ -160,7 +163,7 @@ func (c *Core) Step(now kafka.Now, ev Event, tip *metadata.Image, nextOffset kaf
 		s.activate(ev.Epoch)
 	case Resigned:
 		c.active = false
-		c.sessions, c.earliest = map[kafka.NodeID]*session{}, kafka.Never
+		c.sessions, c.earliest, c.nextBalance = map[kafka.NodeID]*session{}, kafka.Never, kafka.Never
 	case Contacts:
 		c.contacts(ev.List)
 	case BrokerConnectionLost:
@@ -185,7 +188,7 @@ func (c *Core) Deadline() kafka.Mono {
 	if !c.active {
 		return kafka.Never
 	}
-	next := c.earliest
+	next := min(c.earliest, c.nextBalance)
 	if c.opts.MaxIdleInterval > 0 {
 		next = min(next, c.lastAppend.Add(c.opts.MaxIdleInterval))
 	}
@@ -197,6 +200,10 @@ func (c *Core) Deadline() kafka.Mono {
 func (s *step) deadlineReached() {
 	if s.fenceExpired() {
 		return // another expired session keeps the deadline in the past
+	}
+	if s.nextBalance <= s.now.Mono {
+		s.balance()
+		return
 	}
 	if idle := s.opts.MaxIdleInterval; idle > 0 && s.now.Mono >= s.lastAppend.Add(idle) && s.tip.Version() != 0 {
 		s.write(&record.NoOp{})
