@@ -28,6 +28,7 @@ type Controller interface {
 
 // Quorum is what DescribeQuorum shows.
 type Quorum struct {
+	Leading       bool         // this node leads: it alone knows the replicas' positions
 	Leader        kafka.NodeID // NoNode if not known
 	Epoch         kafka.Epoch
 	HighWatermark kafka.Offset
@@ -63,6 +64,7 @@ type Options struct {
 	Image       func() *metadata.Image
 	Store       *partition.Store // nil on a controller's listener
 	Controller  Controller
+	Raft        Raft // nil: requests between replicas are refused
 	ProducerIDs ProducerIDs
 	Static      config.Lookup
 	Now         func() kafka.Now
@@ -75,7 +77,7 @@ type Options struct {
 	KeepTopics             bool // delete.topic.enable is false
 	PartitionsPerDescribe  int  // max.request.partition.size.limit
 	SupportedFeatures      []Feature
-	KRaftVersion           int16 // of the quorum
+	KRaftVersion           func() int16 // of the quorum; nil is 0
 	UnstableFeatureEnabled bool
 
 	// BrokerGone is told that the broker closed the connection over which it

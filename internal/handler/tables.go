@@ -25,8 +25,8 @@ func NewBroker(opts Options) *Handler {
 		{key: 60, min: 0, max: 2, serve: (*Handler).describeCluster},
 		{key: 64, min: 0, max: 0, serve: (*Handler).relay},
 		{key: 75, min: 0, max: 0, serve: (*Handler).describeTopicPartitions},
-		{key: 80, min: 0, max: 1, serve: (*Handler).relay},
-		{key: 81, min: 0, max: 0, serve: (*Handler).relay},
+		{key: 80, min: 0, max: 1, serve: (*Handler).askQuorum},
+		{key: 81, min: 0, max: 0, serve: (*Handler).askQuorum},
 		{key: 94, min: 0, max: 0, serve: (*Handler).relay},
 	})
 }
@@ -34,6 +34,7 @@ func NewBroker(opts Options) *Handler {
 // NewController makes the handler of controller listeners (KIP-919).
 func NewController(opts Options) *Handler {
 	return newHandler(opts, []api{
+		{key: 1, min: 4, max: 18, listed: 4, serve: (*Handler).raft},
 		{key: 18, min: 0, max: 5, serve: (*Handler).apiVersions},
 		{key: 19, min: 2, max: 7, listed: 2, serve: (*Handler).createTopics},
 		{key: 20, min: 1, max: 6, listed: 1, serve: (*Handler).deleteTopics},
@@ -42,10 +43,14 @@ func NewController(opts Options) *Handler {
 		{key: 37, min: 0, max: 3, serve: (*Handler).createPartitions},
 		{key: 43, min: 0, max: 2, serve: (*Handler).relay},
 		{key: 44, min: 0, max: 1, serve: (*Handler).incrementalAlterConfigs},
+		{key: 52, min: 0, max: 2, serve: (*Handler).raft},
+		{key: 53, min: 0, max: 1, serve: (*Handler).raft},
+		{key: 54, min: 0, max: 1, serve: (*Handler).raft},
 		{key: 55, min: 0, max: 2, serve: (*Handler).describeQuorum},
 		{key: 56, min: 2, max: 3, listed: 2, serve: (*Handler).relay},
 		{key: 57, min: 0, max: 2, serve: (*Handler).updateFeatures},
 		{key: 58, min: 0, max: 0, serve: (*Handler).envelope},
+		{key: 59, min: 0, max: 1, serve: (*Handler).raft},
 		{key: 60, min: 0, max: 2, serve: (*Handler).describeControllers},
 		{key: 62, min: 0, max: 4, serve: (*Handler).relay},
 		{key: 63, min: 0, max: 2, serve: (*Handler).brokerHeartbeat},
@@ -53,6 +58,9 @@ func NewController(opts Options) *Handler {
 		{key: 67, min: 0, max: 0, serve: (*Handler).relay},
 		{key: 70, min: 0, max: 0, serve: (*Handler).relay},
 		{key: 73, min: 0, max: 0, serve: (*Handler).relay},
+		{key: 80, min: 0, max: 1, serve: (*Handler).raft},
+		{key: 81, min: 0, max: 0, serve: (*Handler).raft},
+		{key: 82, min: 0, max: 0, serve: (*Handler).raft},
 		{key: 94, min: 0, max: 0, serve: (*Handler).relay},
 	})
 }

@@ -104,11 +104,12 @@ type Broker struct {
 	applied  kafka.Offset // everything below
 	inFlight bool
 	deadline kafka.Mono
+	giveUp   kafka.Mono // while shutting down: go without the controller's leave
 }
 
 // NewBroker makes a broker that waits for Loaded.
 func NewBroker(opts Options) *Broker {
-	return &Broker{opts: opts, epoch: kafka.NoBrokerEpoch, deadline: kafka.Never}
+	return &Broker{opts: opts, epoch: kafka.NoBrokerEpoch, deadline: kafka.Never, giveUp: kafka.Never}
 }
 
 // Phase tells how far the broker has come.
@@ -118,7 +119,7 @@ func (b *Broker) Phase() Phase { return b.phase }
 func (b *Broker) Epoch() kafka.BrokerEpoch { return b.epoch }
 
 // Deadline is when DeadlineReached is due.
-func (b *Broker) Deadline() kafka.Mono { return b.deadline }
+func (b *Broker) Deadline() kafka.Mono { return min(b.deadline, b.giveUp) }
 
 // Step takes in one event.
 func (b *Broker) Step(now kafka.Now, ev Event, out *Effects) {
@@ -139,6 +140,10 @@ func (b *Broker) Step(now kafka.Now, ev Event, out *Effects) {
 	case Beaten:
 		b.beaten(now, ev, out)
 	case DeadlineReached:
+		if b.giveUp <= now.Mono {
+			b.gone(out)
+			return
+		}
 		b.deadline = kafka.Never
 		if b.phase == Registering {
 			b.register(out)
@@ -151,9 +156,9 @@ func (b *Broker) Step(now kafka.Now, ev Event, out *Effects) {
 			b.beat(out)
 		}
 	case ShutDown:
-		b.shutDown(out)
+		b.shutDown(now, out)
 	case Stop:
-		b.phase, b.deadline = Stopped, kafka.Never
+		b.phase, b.deadline, b.giveUp = Stopped, kafka.Never, kafka.Never
 	}
 }
 
@@ -161,19 +166,23 @@ func (b *Broker) Step(now kafka.Now, ev Event, out *Effects) {
 // (BrokerLifecycleManager, in PENDING_CONTROLLED_SHUTDOWN).
 const shutdownInterval = 50 * time.Millisecond
 
+// shutdownPatience is how long a broker that wants to go waits for a controller
+// to say anything: a failover takes less, and a quorum that has gone never will.
+const shutdownPatience = 3 * time.Second
+
 // shutDown begins a controlled shutdown. Whoever is not in service leads
 // nothing and may go.
-func (b *Broker) shutDown(out *Effects) {
+func (b *Broker) shutDown(now kafka.Now, out *Effects) {
 	if b.phase < Running {
 		b.gone(out)
 	} else if b.phase == Running {
-		b.phase, b.deadline = ShuttingDown, kafka.Never
+		b.phase, b.deadline, b.giveUp = ShuttingDown, kafka.Never, now.Mono.Add(shutdownPatience)
 		b.beat(out) // or after the answer that is under way
 	}
 }
 
 func (b *Broker) gone(out *Effects) {
-	b.phase, b.deadline, out.ShutDown = Stopped, kafka.Never, true
+	b.phase, b.deadline, b.giveUp, out.ShutDown = Stopped, kafka.Never, kafka.Never, true
 }
 
 func (b *Broker) register(out *Effects) {
@@ -267,6 +276,9 @@ func (b *Broker) leaving(now kafka.Now, ev Beaten, out *Effects) {
 	if ev.ShutDown || ev.Code == kafka.ErrStaleBrokerEpoch || ev.Code == kafka.ErrBrokerIDNotRegistered {
 		b.gone(out)
 		return
+	}
+	if ev.Code == 0 {
+		b.giveUp = now.Mono.Add(shutdownPatience)
 	}
 	b.deadline = now.Mono.Add(shutdownInterval)
 }

@@ -64,6 +64,9 @@ type Options struct {
 	Clock func() kafka.Now
 	// Fatal is called once, with the error that ends the process (HC-007).
 	Fatal func(error)
+	// LeaderChanged hears of every new pair of leader and epoch, on the loop; it
+	// must not block. May be nil.
+	LeaderChanged func(raft.LeaderAndEpoch)
 	// Warn tells of oddities found at start; may be nil.
 	Warn func(msg string, err error)
 }
@@ -97,6 +100,7 @@ type Quorum struct {
 	heard       contacts
 	image       atomic.Pointer[metadata.Image]
 	leader      atomic.Pointer[raft.LeaderAndEpoch]
+	voters      atomic.Pointer[raft.VoterSet]
 	info        atomic.Pointer[raft.Info]
 	subscribers []func(*metadata.Delta, *metadata.Image)
 
@@ -316,6 +320,14 @@ func (q *Quorum) Image() *metadata.Image { return q.image.Load() }
 
 // Leader is the newest known pair of leader and epoch.
 func (q *Quorum) Leader() raft.LeaderAndEpoch { return *q.leader.Load() }
+
+// Voters are the newest known voters, with their endpoints.
+func (q *Quorum) Voters() raft.VoterSet {
+	if set := q.voters.Load(); set != nil {
+		return *set
+	}
+	return raft.VoterSet{}
+}
 
 // Describe tells about the quorum. Before Start and after Stop it tells what
 // was last known.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -96,6 +97,37 @@ func newBroker(s *Server) *broker {
 }
 
 func (b *broker) start() { go b.run() }
+
+// controlledShutdownWait bounds how long a broker waits until others lead what
+// it leads (BrokerServer.shutdown).
+const controlledShutdownWait = 5 * time.Minute
+
+// shutDown lets others take over what this broker leads. A broker that is alone
+// in service just stops: there is nobody to take it.
+func (b *broker) shutDown(ctx context.Context) {
+	others := false
+	self := b.s.opts.Config.NodeID
+	b.s.Image().EachBroker(func(r *metadata.Broker) bool {
+		others = others || r.ID != self && r.Active()
+		return !others
+	})
+	if !others {
+		return
+	}
+	b.send(lifecycle.ShutDown{})
+	wait := controlledShutdownWait
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2) // the logs have to be closed too
+	}
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	select {
+	case <-b.gone:
+	case <-b.ended:
+	case <-ctx.Done():
+	case <-limit.C:
+	}
+}
 
 // stop ends the goroutine and waits for it.
 func (b *broker) stop() {
