@@ -24,10 +24,20 @@ func (h *Handler) forward(c *call, req kmsg.Request, refuse func(code kafka.Erro
 
 func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.ErrorCode) kmsg.Response) {
 	later := *c
-	h.opts.Controller.Submit(req, func(resp kmsg.Response, err error) {
+	h.opts.Controller.Submit(c.caller(), req, func(resp kmsg.Response, err error) {
+		if errors.Is(err, ErrDropClient) {
+			go later.Drop(err)
+			return
+		}
 		if err != nil {
-			h.opts.Log.Warn("request was not decided", "api", kmsg.NameForKey(later.Key), "error", err)
-			resp = refuse(codeOf(err))
+			h.opts.Log.Debug("request was not decided", "api", kmsg.NameForKey(later.Key), "error", err)
+			code := codeOf(err)
+			if code == kafka.ErrNotController && later.in != nil {
+				// The broker that sent the envelope looks for the new controller.
+				go later.in.fail(code)
+				return
+			}
+			resp = refuse(code)
 		}
 		if later.amend != nil {
 			later.amend(resp)
@@ -36,6 +46,10 @@ func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.Error
 		go later.reply(resp)
 	})
 }
+
+// ErrDropClient: the controller does not know this version of the API any more;
+// the client must connect again to learn what it knows.
+var ErrDropClient = errors.New("the controller does not support the version of a forwarded request")
 
 // codeOf is what a client is told of a request that was not decided: to come
 // back, unless the controller refused it with a code of its own.
@@ -189,6 +203,18 @@ func (h *Handler) updateFeatures(c *call) {
 	})
 }
 
+// askQuorum has the leader of the quorum answer: this node or, through it, another.
+func (h *Handler) askQuorum(c *call) {
+	switch q := h.opts.Controller.Quorum(); {
+	case !q.Leading:
+		h.relay(c)
+	case c.Key == 55:
+		h.describeQuorum(c)
+	default:
+		h.raft(c)
+	}
+}
+
 // describeQuorum is answered by the leader of the quorum: it alone knows how far
 // the others are (KafkaRaftClient.handleDescribeQuorumRequest). A request about
 // anything but the metadata log alone is refused as a whole.
@@ -215,6 +241,10 @@ func (h *Handler) describeQuorum(c *call) {
 	t.Topic = kafka.ClusterMetadataTopic
 	resp.Topics = append(resp.Topics, t)
 	parts := &resp.Topics[0].Partitions
+	if !q.Leading && c.in != nil {
+		c.in.fail(kafka.ErrNotController) // the broker asks the next one
+		return
+	}
 	if !q.Leading {
 		*parts = append(*parts, quorumError(0, kafka.ErrNotLeaderForPartition, "This node does not lead the metadata quorum."))
 		c.reply(resp)

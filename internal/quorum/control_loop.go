@@ -39,7 +39,7 @@ func (q *Quorum) request(s *submission) {
 	}
 	q.nextTok++
 	q.tokens[q.nextTok] = s.done
-	q.control(controller.Request{Token: q.nextTok, Body: s.body})
+	q.control(controller.Request{Token: q.nextTok, Body: s.body, Arrived: s.arrived})
 }
 
 // lead tells the controller that it is active: the image holds everything up
@@ -60,6 +60,15 @@ func (q *Quorum) control(ev controller.Event) {
 	now := q.opts.Clock()
 	var out controller.Effects
 	q.ctl.Step(now, ev, q.tip, q.core.EndOffset(), &out)
+	if out.KRaft != nil {
+		if err := q.raiseKRaft(*out.KRaft); err != nil {
+			for _, r := range out.Replies {
+				q.hold(controller.Reply{Token: r.Token, Code: err.Code, Message: err.Message})
+			}
+			q.release()
+			return
+		}
+	}
 	if len(out.Batches) > 0 {
 		batches, entries, err := q.prepare(now.Wall, out.Batches)
 		if _, asked := ev.(controller.Request); asked && errors.Is(err, errTooLarge) {
@@ -85,6 +94,11 @@ func (q *Quorum) control(ev controller.Event) {
 		q.hold(r)
 	}
 	q.release()
+}
+
+// raiseKRaft changes kraft.version, which is raft's: it is not built yet.
+func (q *Quorum) raiseKRaft(controller.KRaftUpgrade) *ReplyError {
+	return &ReplyError{Code: kafka.ErrInvalidUpdateVersion, Message: "This version does not change kraft.version yet."}
 }
 
 // errTooLarge: the records of one atomic batch take more bytes than the log

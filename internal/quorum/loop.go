@@ -71,7 +71,7 @@ func (q *Quorum) wake() {
 		q.step(raft.DeadlineReached{})
 	}
 	if q.ctl != nil && q.failed == nil && q.ctl.Deadline() <= now.Mono {
-		q.control(deadlineReached)
+		q.ctlDeadline()
 	}
 	q.maybeSnapshot()
 }
@@ -86,6 +86,10 @@ func (q *Quorum) take(in input) {
 		q.flushed(in.flushed)
 	case in.snapshot != nil:
 		q.snapshotDone(in.snapshot)
+	case in.lost != nil:
+		if q.ctl != nil && q.led != kafka.NoEpoch {
+			q.control(*in.lost)
+		}
 	case in.sealed != nil:
 		q.sealed(in.sealed)
 	case in.describe != nil:

@@ -64,6 +64,9 @@ type Options struct {
 	Clock func() kafka.Now
 	// Fatal is called once, with the error that ends the process (HC-007).
 	Fatal func(error)
+	// LeaderChanged hears of every new pair of leader and epoch, on the loop; it
+	// must not block. May be nil.
+	LeaderChanged func(raft.LeaderAndEpoch)
 	// Warn tells of oddities found at start; may be nil.
 	Warn func(msg string, err error)
 }
@@ -94,8 +97,10 @@ type Quorum struct {
 	started atomic.Bool
 	once    sync.Once
 
+	heard       contacts
 	image       atomic.Pointer[metadata.Image]
 	leader      atomic.Pointer[raft.LeaderAndEpoch]
+	voters      atomic.Pointer[raft.VoterSet]
 	info        atomic.Pointer[raft.Info]
 	subscribers []func(*metadata.Delta, *metadata.Image)
 
@@ -128,11 +133,13 @@ type input struct {
 	snapshot *snapshotDone
 	sealed   *sealedImage
 	describe chan<- raft.Info
+	lost     *controller.BrokerConnectionLost
 }
 
 type submission struct {
-	body any
-	done func(any, error)
+	body    any
+	arrived kafka.Mono
+	done    func(any, error)
 }
 
 // Open recovers the folder: newest valid snapshot, then the log's tail. What of
@@ -158,6 +165,7 @@ func Open(opts Options) (*Quorum, error) {
 			}
 			co.Bootstrap = boot
 		}
+		q.askCore(&co)
 		q.ctl = controller.New(co)
 	}
 	return q, nil
@@ -282,12 +290,14 @@ func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
 		q.queued.Add(-1)
 		done(nil, ErrQueueFull)
 	default:
+		now := q.opts.Clock().Mono
+		q.heard.note(body, now)
 		finish := func(resp any, err error) {
 			q.queued.Add(-1)
 			done(resp, err)
 		}
 		select {
-		case q.inbox <- input{submit: &submission{body: body, done: finish}}:
+		case q.inbox <- input{submit: &submission{body: body, arrived: now, done: finish}}:
 		case <-q.done:
 			finish(nil, ErrStopped)
 		}
@@ -310,6 +320,14 @@ func (q *Quorum) Image() *metadata.Image { return q.image.Load() }
 
 // Leader is the newest known pair of leader and epoch.
 func (q *Quorum) Leader() raft.LeaderAndEpoch { return *q.leader.Load() }
+
+// Voters are the newest known voters, with their endpoints.
+func (q *Quorum) Voters() raft.VoterSet {
+	if set := q.voters.Load(); set != nil {
+		return *set
+	}
+	return raft.VoterSet{}
+}
 
 // Describe tells about the quorum. Before Start and after Stop it tells what
 // was last known.

@@ -18,6 +18,8 @@ import (
 	"moldau/internal/raftnet"
 )
 
+// quorumOptions: a node without the role of a controller observes, and has no
+// controller core.
 func (s *Server) quorumOptions() (quorum.Options, error) {
 	c := s.opts.Config
 	ms := func(name string) time.Duration { return time.Duration(c.Long(name)) * time.Millisecond }
@@ -38,12 +40,18 @@ func (s *Server) quorumOptions() (quorum.Options, error) {
 			MaxBytes: c.Long("metadata.log.max.record.bytes.between.snapshots"), MaxIntervalMs: c.Long("metadata.log.max.snapshot.interval.ms"),
 			RetentionBytes: c.Long("metadata.max.retention.bytes"), RetentionMs: c.Long("metadata.max.retention.ms"),
 		},
-		Controller: &controller.Options{
+		LeaderChanged: func(raft.LeaderAndEpoch) { s.remote.changed() },
+	}
+	if c.Controller {
+		o.Controller = &controller.Options{
 			NodeID: c.NodeID, ClusterID: s.storage.ClusterID, Features: Features(), Rules: rules{static: c.Static}, Random: rand.Uint64,
 			SessionTimeout: ms("broker.session.timeout.ms"), MaxIdleInterval: ms("metadata.max.idle.interval.ms"),
 			DefaultPartitions: int32(c.Long("num.partitions")), DefaultReplicationFactor: int16(c.Long("default.replication.factor")),
 			MinInSyncReplicas: int(c.Long("min.insync.replicas")), UncleanLeaderElection: c.Flag("unclean.leader.election.enable"),
-		},
+		}
+		if c.Flag("auto.leader.rebalance.enable") {
+			o.Controller.LeaderCheckInterval = time.Duration(c.Long("leader.imbalance.check.interval.seconds")) * time.Second
+		}
 	}
 	if len(c.Voters) > 0 {
 		// kraft.version 0: the configuration names the voters, without directories.
@@ -102,6 +110,9 @@ func (s *Server) votes(self raft.ReplicaKey) error {
 	if v, ok := set.Find(self.ID); ok && set.Len() == 1 {
 		return fmt.Errorf("the metadata in %s is decided by node %d with directory.id %s, but this is node %d with directory.id %s (meta.properties): check node.id and metadata.log.dir, or restore meta.properties",
 			s.opts.Config.MetadataLogDir, v.Key.ID, v.Key.Dir, self.ID, s.storage.MetadataID)
+	}
+	if !s.opts.Config.Controller {
+		return nil
 	}
 	s.log.Info("this controller observes the metadata quorum until it is added as a voter", "node.id", self.ID, "directory.id", s.storage.MetadataID, "voters", set.String())
 	return nil

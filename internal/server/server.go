@@ -44,6 +44,8 @@ type Server struct {
 	raftNet *raftnet.Net
 	store   *partition.Store
 	broker  *broker
+	remote  *remote
+	member  *member // nil without the role of a controller
 	network *network.Server
 	ready   chan struct{}
 	failed  chan error
@@ -82,8 +84,6 @@ func Start(o Options) (*Server, error) {
 // supported refuses what this version cannot do.
 func supported(c *config.Server) error {
 	switch {
-	case !c.Broker || !c.Controller:
-		return errors.New("this version runs combined nodes only: set process.roles=broker,controller")
 	case c.Text("create.topic.policy.class.name") != "" || c.Text("alter.config.policy.class.name") != "":
 		return errors.New("create.topic.policy.class.name and alter.config.policy.class.name name Java classes, which this server cannot ask; remove them if topics and settings need no policy")
 	case c.Text("authorizer.class.name") != "":
@@ -117,9 +117,12 @@ func (s *Server) start() error {
 	if err := s.storage.Open(s.opts.FS, c); err != nil {
 		return err
 	}
-	if s.store, err = s.newStore(); err != nil {
-		return err
+	if c.Broker {
+		if s.store, err = s.newStore(); err != nil {
+			return err
+		}
 	}
+	s.remote = newRemote(s)
 	opts, err := s.quorumOptions()
 	if err != nil {
 		return err
@@ -132,11 +135,22 @@ func (s *Server) start() error {
 	if err := s.votes(opts.Raft.Self); err != nil {
 		return err
 	}
-	s.broker = newBroker(s)
-	s.quorum.Subscribe(s.broker.publish)
+	if c.Broker {
+		s.broker = newBroker(s)
+		s.quorum.Subscribe(s.broker.publish)
+	}
+	if c.Controller {
+		s.member = newMember(s)
+		s.quorum.Subscribe(s.member.publish)
+	}
 	s.raftNet.Start(s.quorum.Deliver)
 	s.quorum.Start()
-	s.broker.start()
+	if c.Broker {
+		s.broker.start()
+	}
+	if c.Controller {
+		s.member.start()
+	}
 	return s.listen(true)
 }
 
@@ -189,15 +203,17 @@ func (s *Server) listen(controllers bool) error {
 		if c.IsControllerListener(l.Name) != controllers {
 			continue
 		}
+		o := s.handlerOptions()
 		h := handler.NewBroker
 		if controllers {
 			h = handler.NewController
+			o.Store, o.Controller, o.BrokerGone = nil, localControl{s.control()}, s.brokerGone
 		}
 		open := s.take(i)
 		if open == nil {
 			return fmt.Errorf("listener %s: %w", l.Name, net.ErrClosed)
 		}
-		if err := s.network.Serve(open, l.Name, h(s.handlerOptions())); err != nil {
+		if err := s.network.Serve(open, l.Name, h(o)); err != nil {
 			return fmt.Errorf("listener %s: %w", l.Name, err)
 		}
 		s.mu.Lock()
@@ -250,7 +266,7 @@ func (s *Server) handlerOptions() handler.Options {
 	c := s.opts.Config
 	o := handler.Options{
 		Self: c.NodeID, ClusterID: s.storage.ClusterID, Image: s.quorum.Image, Store: s.store,
-		Controller: controllerLink{s}, Raft: s.raftNet, ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
+		Controller: s.control(), Raft: s.raftNet, ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
 		FetchMaxBytes: int(c.Long("fetch.max.bytes")), FetchSessionSlots: int(c.Long("max.incremental.fetch.session.cache.slots")),
 		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
 		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
@@ -260,6 +276,17 @@ func (s *Server) handlerOptions() handler.Options {
 		o.SupportedFeatures = append(o.SupportedFeatures, handler.Feature(f))
 	}
 	return o
+}
+
+// control is the way to the active controller.
+func (s *Server) control() control { return control{s: s} }
+
+// brokerGone tells the controller of a broker whose process has died. This
+// node's own cannot have.
+func (s *Server) brokerGone(id kafka.NodeID, epoch kafka.BrokerEpoch) {
+	if id != s.opts.Config.NodeID {
+		s.quorum.BrokerConnectionLost(id, epoch)
+	}
 }
 
 // Ready is closed when the node serves clients.
@@ -310,11 +337,17 @@ func (s *Server) fatal(err error) {
 // log. ctx bounds the wait for the metadata quorum.
 func (s *Server) Stop(ctx context.Context) error {
 	var errs []error
+	if s.broker != nil && s.opened.Load() && s.opts.Config.Flag("controlled.shutdown.enable") {
+		s.broker.shutDown(ctx)
+	}
 	s.stopping.Store(true)
 	if s.network != nil {
 		s.network.Close()
 	}
 	s.letGo()
+	if s.member != nil {
+		s.member.stop()
+	}
 	if s.broker != nil {
 		s.broker.stop()
 		s.store.SetBrokerEpoch(s.broker.epoch())
@@ -324,6 +357,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	if s.quorum != nil {
 		errs = append(errs, s.quorum.Stop(ctx))
+	}
+	if s.remote != nil {
+		s.remote.close()
 	}
 	if s.raftNet != nil {
 		s.raftNet.Close() // after the leader's farewell
