@@ -114,7 +114,8 @@ func (c *Core) fetchPending(except kafka.NodeID) bool {
 		p := &c.peers[i]
 		if p.id != except && p.fetch && p.pending != 0 {
 			if p.deadline <= c.now.Mono {
-				p.pending, p.resume = 0, c.now.Mono.Add(2*c.opts.FetchMaxWait) // ask somebody else
+				p.pending, p.silent = 0, true
+				p.resume = c.now.Mono.Add(2 * c.opts.FetchMaxWait) // ask somebody else
 				continue
 			}
 			c.wake = min(c.wake, p.deadline)
@@ -131,17 +132,19 @@ func (c *Core) sendDiscovery() {
 	}
 }
 
-// discover sends a fetch to a random voter other than the leader and itself, or
-// if none can be asked, to one of the bootstrap addresses. Those may be the
-// leader's, which is why they come second. Who does not lead answers at once,
-// so that a silent one costs less than a request's time.
+// discover sends a fetch to a random voter other than the leader and itself.
+// Only if no voter answers, the bootstrap addresses are asked as well: one of
+// them may be the leader's, which hangs. Who does not lead answers at once, so
+// that a silent one costs less than a request's time.
 func (c *Core) discover() bool {
 	var ready []kafka.NodeID
+	answering := false
 	consider := func(id kafka.NodeID) {
 		if id == c.opts.Self.ID || c.role == Follower && id == c.election.Leader {
 			return
 		}
 		p := c.peer(id)
+		answering = answering || !p.silent
 		if p.resume > c.now.Mono {
 			c.wake = min(c.wake, p.resume)
 			return
@@ -151,7 +154,7 @@ func (c *Core) discover() bool {
 	for _, v := range c.voters().All() {
 		consider(v.Key.ID)
 	}
-	if len(ready) == 0 {
+	if !answering {
 		for _, id := range c.opts.Bootstrap {
 			consider(id)
 		}
