@@ -105,17 +105,20 @@ type Quorum struct {
 	subscribers []func(*metadata.Delta, *metadata.Image)
 
 	// The rest belongs to the loop.
-	raftAt  kafka.Mono
-	led     kafka.Epoch // NoEpoch unless this node leads and has been told
-	newLed  *kafka.Epoch
-	tip     *metadata.Image
-	pending []appended
-	waiting []waiter
-	tokens  map[uint64]func(any, error)
-	nextTok uint64
-	snap    snapshots
-	fetched *sealedImage // a downloaded snapshot that raft will load
-	failed  error
+	raftAt kafka.Mono
+	led    kafka.Epoch // NoEpoch unless this node leads and has been told
+	newLed *kafka.Epoch
+	// lostLeader is the last leader if its connection broke and nobody else has
+	// led since.
+	lostLeader *kafka.NodeID
+	tip        *metadata.Image
+	pending    []appended
+	waiting    []waiter
+	tokens     map[uint64]func(any, error)
+	nextTok    uint64
+	snap       snapshots
+	fetched    *sealedImage // a downloaded snapshot that raft will load
+	failed     error
 }
 
 // Context says who sent a request. The controller core judges the body alone;
