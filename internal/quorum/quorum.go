@@ -286,6 +286,8 @@ func (q *Quorum) Stop(ctx context.Context) error {
 // loop, with the response or an error; it must not block. If the request was
 // decided, that is after everything that the answer rests on is committed.
 func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
+	now := q.opts.Clock().Mono
+	q.heard.note(body, now) // also if the queue is full
 	switch {
 	case q.closing.Load():
 		done(nil, ErrStopped)
@@ -293,8 +295,6 @@ func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
 		q.queued.Add(-1)
 		done(nil, ErrQueueFull)
 	default:
-		now := q.opts.Clock().Mono
-		q.heard.note(body, now)
 		finish := func(resp any, err error) {
 			q.queued.Add(-1)
 			done(resp, err)
