@@ -138,6 +138,7 @@ func (q *Quorum) step(ev raft.Event) (rejected error) {
 	if env.Net == nil {
 		env.Net = nowhere{}
 	}
+	env.Net = ownAnswers{env.Net, q}
 	if err := Perform(q.core, &out, now, env); err != nil {
 		q.fail(err)
 		return err
