@@ -47,8 +47,9 @@ func (q *Quorum) request(s *submission) {
 func (q *Quorum) lead(epoch kafka.Epoch) {
 	q.led, q.tip = epoch, q.image.Load()
 	if q.ctl != nil {
-		q.control(controller.BecameLeader{Epoch: epoch})
+		q.control(controller.BecameLeader{Epoch: epoch, Lost: q.lostLeader})
 	}
+	q.lostLeader = nil
 }
 
 // control is the write path: decide at the tip, replay at the tip, append;

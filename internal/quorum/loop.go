@@ -100,6 +100,9 @@ func (q *Quorum) take(in input) {
 // receive parses fetched records before the core sees the answer. One that
 // cannot be parsed is as good as lost.
 func (q *Quorum) receive(ev raft.Event) {
+	if lost, ok := ev.(raft.LeaderConnectionLost); ok && lost.Leader == q.leader.Load().Leader {
+		q.lostLeader = &lost.Leader
+	}
 	if r, ok := ev.(raft.Response); ok {
 		if f, ok := r.Body.(*raft.FetchResponse); ok {
 			if err := ParseFetched(f); err != nil {

@@ -105,17 +105,20 @@ type Quorum struct {
 	subscribers []func(*metadata.Delta, *metadata.Image)
 
 	// The rest belongs to the loop.
-	raftAt  kafka.Mono
-	led     kafka.Epoch // NoEpoch unless this node leads and has been told
-	newLed  *kafka.Epoch
-	tip     *metadata.Image
-	pending []appended
-	waiting []waiter
-	tokens  map[uint64]func(any, error)
-	nextTok uint64
-	snap    snapshots
-	fetched *sealedImage // a downloaded snapshot that raft will load
-	failed  error
+	raftAt kafka.Mono
+	led    kafka.Epoch // NoEpoch unless this node leads and has been told
+	newLed *kafka.Epoch
+	// lostLeader is the last leader if its connection broke and nobody else has
+	// led since.
+	lostLeader *kafka.NodeID
+	tip        *metadata.Image
+	pending    []appended
+	waiting    []waiter
+	tokens     map[uint64]func(any, error)
+	nextTok    uint64
+	snap       snapshots
+	fetched    *sealedImage // a downloaded snapshot that raft will load
+	failed     error
 }
 
 // Context says who sent a request. The controller core judges the body alone;
@@ -283,6 +286,8 @@ func (q *Quorum) Stop(ctx context.Context) error {
 // loop, with the response or an error; it must not block. If the request was
 // decided, that is after everything that the answer rests on is committed.
 func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
+	now := q.opts.Clock().Mono
+	q.heard.note(body, now) // also if the queue is full
 	switch {
 	case q.closing.Load():
 		done(nil, ErrStopped)
@@ -290,8 +295,6 @@ func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
 		q.queued.Add(-1)
 		done(nil, ErrQueueFull)
 	default:
-		now := q.opts.Clock().Mono
-		q.heard.note(body, now)
 		finish := func(resp any, err error) {
 			q.queued.Add(-1)
 			done(resp, err)

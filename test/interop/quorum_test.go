@@ -2,218 +2,313 @@ package interop
 
 import (
 	"fmt"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// mixed are three combined nodes of one quorum: 1 and 2 are moldau, 3 is Apache
-// Kafka.
-type mixed struct {
-	nodes map[int]*node
+// voters are controllers that form a quorum of kraft.version 1 together.
+type voters struct {
+	nodes []*node
+	dirs  []string // directory ids
 }
 
-// newMixed formats them, each with its own program. kraft is the kraft.version:
-// 0 with controller.quorum.voters, 1 with --initial-controllers. While only
-// moldau's node 2 is up beside it, Apache Kafka's node stands first: node 2
-// waits for ten seconds. Node 1 does not, so that two moldau nodes do not split
-// the vote for long.
-func newMixed(t *testing.T, kraft int) *mixed {
-	needKafka(t)
-	m := &mixed{nodes: map[int]*node{}}
-	var initial, named, servers []string
-	for id := 1; id <= 3; id++ {
-		n := newNode(t, fmt.Sprint("node.id=", id), "moldau.controller.quorum.fast.failover=false",
-			fmt.Sprint("controller.quorum.election.timeout.ms=", map[int]int{1: 1000, 2: 10_000, 3: 1000}[id]))
-		n.foreign = true // formatted below
-		m.nodes[id] = n
-		at := fmt.Sprintf("127.0.0.1:%d", n.ctl)
-		servers, named = append(servers, at), append(named, fmt.Sprintf("%d@%s", id, at))
-		initial = append(initial, fmt.Sprintf("%d@%s:AAAAAAAAAAAAAAAAAAAA%dA", id, at, id))
+func (v *voters) initial() string {
+	var list []string
+	for i, n := range v.nodes {
+		list = append(list, fmt.Sprintf("%d@127.0.0.1:%d:%s", i+1, n.ctl, v.dirs[i]))
 	}
-	for id, n := range m.nodes {
-		args := []string{"storage", "format", "-c", n.properties(), "-t", clusterID}
-		if kraft == 0 {
-			n.add(t, "controller.quorum.bootstrap.servers=", "controller.quorum.voters="+strings.Join(named, ","))
-		} else {
-			n.add(t, "controller.quorum.bootstrap.servers="+strings.Join(servers, ","))
-			args = append(args, "--initial-controllers", strings.Join(initial, ","))
-		}
-		if id == 3 {
-			tool(t, args...)
-		} else if out, err := exec.Command(moldauBinary, args...).CombinedOutput(); err != nil {
-			t.Fatalf("format: %v\n%s", err, out)
-		}
-	}
-	return m
+	return strings.Join(list, ",")
 }
 
-// launch starts a node without waiting: it serves only with a leader.
-func (m *mixed) launch(t *testing.T, id int) {
-	n := m.nodes[id]
-	if id == 3 {
-		n.launch(t, "kafka", exec.Command(kafkaScript, "exec", n.dir))
-	} else {
-		n.launch(t, "moldau", exec.Command(moldauBinary, "server", "--config", n.properties()))
+func (v *voters) bootstrap() string {
+	var list []string
+	for _, n := range v.nodes {
+		list = append(list, fmt.Sprintf("127.0.0.1:%d", n.ctl))
 	}
+	return strings.Join(list, ",")
 }
 
-// leader waits until a node that runs leads, in an epoch beyond after, and all
-// that run have what it has committed.
-func (m *mixed) leader(t *testing.T, after int32, running ...int) (id int, epoch int32) {
+// newVoters writes the properties of n controllers, ids from 1 on.
+func newVoters(t testing.TB, n int, extra ...string) *voters {
+	v := &voters{}
+	for i := range n {
+		v.nodes = append(v.nodes, newNode(t, append([]string{"process.roles=controller", fmt.Sprintf("node.id=%d", i+1)}, extra...)...))
+		v.dirs = append(v.dirs, fmt.Sprintf("AAAAAAAAAAAAAAAAAAAA%dA", i+1))
+	}
+	for _, n := range v.nodes {
+		n.controllerOnly(t)
+		n.add(t, "controller.quorum.bootstrap.servers="+v.bootstrap())
+	}
+	return v
+}
+
+// controllerOnly drops the client listener.
+func (n *node) controllerOnly(t testing.TB) {
+	n.foreign = true
+	n.add(t, fmt.Sprintf("listeners=CONTROLLER://127.0.0.1:%d", n.ctl))
+}
+
+// brokerOf writes the properties of a broker under the voters.
+func (v *voters) brokerOf(t testing.TB, id int, extra ...string) *node {
+	n := newNode(t, append([]string{"process.roles=broker", fmt.Sprintf("node.id=%d", id)}, extra...)...)
+	n.foreign = true
+	n.add(t, fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d", n.port), "controller.quorum.bootstrap.servers="+v.bootstrap())
+	return n
+}
+
+func moldauDo(t testing.TB, args ...string) string {
 	t.Helper()
-	last := ""
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); <-time.After(50 * time.Millisecond) {
-		for _, id := range running {
-			p := m.describe(m.nodes[id])
-			if p == nil || p.LeaderEpoch <= after || p.HighWatermark < 1 {
-				continue
-			}
-			behind := len(running)
-			for _, v := range p.CurrentVoters {
-				for _, r := range running {
-					if int(v.ReplicaID) == r && v.LogEndOffset >= p.HighWatermark {
-						behind--
-					}
-				}
-			}
-			if last = fmt.Sprintf("%+v", p); behind == 0 {
-				return id, p.LeaderEpoch
-			}
-		}
+	out, err := exec.Command(moldauBinary, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("moldau %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
-	t.Fatalf("nobody leads, or not all follow: %s", last)
-	return 0, 0
+	return string(out)
 }
 
-// describe asks a controller for the quorum; nil if it does not lead.
-func (m *mixed) describe(n *node) *kmsg.DescribeQuorumResponseTopicPartition {
-	c, err := dialRaw(fmt.Sprintf("127.0.0.1:%d", n.ctl))
-	if err != nil {
-		return nil
+// formatMoldau and formatKafka format a node for the quorum, as a voter or not.
+func (n *node) formatMoldau(t testing.TB, flags ...string) {
+	moldauDo(t, append([]string{"storage", "format", "-c", n.properties(), "-t", clusterID}, flags...)...)
+}
+
+func (n *node) formatKafka(t testing.TB, flags ...string) {
+	tool(t, append([]string{"storage", "format", "-c", n.properties(), "-t", clusterID}, flags...)...)
+}
+
+// run starts the server without waiting for it.
+func (n *node) run(t testing.TB, kafka bool) {
+	if !kafka {
+		n.launch(t, "moldau", exec.Command(moldauBinary, "server", "--config", n.properties()))
+		return
 	}
-	defer c.Close()
+	cmd := exec.Command(kafkaScript, "exec", n.dir)
+	cmd.Env = append(os.Environ(), "KAFKA_HEAP=384m")
+	n.launch(t, "kafka", cmd)
+}
+
+// eventually tries until f succeeds.
+func eventually(t testing.TB, what string, f func() error) {
+	t.Helper()
+	deadline := time.Now().Add(90 * time.Second)
+	for {
+		err := f()
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: %v", what, err)
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+}
+
+// describe asks a broker about the quorum.
+func describeQuorum(t testing.TB, n *node) (kmsg.DescribeQuorumResponseTopicPartition, error) {
 	req := kmsg.NewPtrDescribeQuorumRequest()
-	topic := kmsg.NewDescribeQuorumRequestTopic()
-	topic.Topic, topic.Partitions = "__cluster_metadata", []kmsg.DescribeQuorumRequestTopicPartition{{}}
+	topic, p := kmsg.NewDescribeQuorumRequestTopic(), kmsg.NewDescribeQuorumRequestTopicPartition()
+	topic.Topic, topic.Partitions = "__cluster_metadata", append(topic.Partitions, p)
 	req.Topics = append(req.Topics, topic)
 	req.SetVersion(2)
+	c, err := dialRaw(n.addr())
+	if err != nil {
+		return kmsg.DescribeQuorumResponseTopicPartition{}, err
+	}
+	defer c.Close()
 	resp, err := c.ask(req)
 	if err != nil {
+		return kmsg.DescribeQuorumResponseTopicPartition{}, err
+	}
+	r := resp.(*kmsg.DescribeQuorumResponse)
+	if r.ErrorCode != 0 || len(r.Topics) != 1 || r.Topics[0].Partitions[0].ErrorCode != 0 {
+		return kmsg.DescribeQuorumResponseTopicPartition{}, fmt.Errorf("%+v", r)
+	}
+	return r.Topics[0].Partitions[0], nil
+}
+
+// roundTrip creates a topic through the node, and writes and reads a record.
+func roundTrip(t testing.TB, n *node, topic string) {
+	t.Helper()
+	eventually(t, "create "+topic, func() error {
+		c, err := dialRaw(n.addr())
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		resp, err := c.ask(createTopics(createTopic(topic, 1, 1))(nil, 7))
+		if err != nil {
+			return err
+		}
+		if code := resp.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode; code != 0 && code != 36 {
+			return fmt.Errorf("code %d", code)
+		}
 		return nil
-	}
-	if p := &resp.(*kmsg.DescribeQuorumResponse).Topics[0].Partitions[0]; p.ErrorCode == 0 {
-		return p
-	}
-	return nil
-}
-
-// create makes a topic through a node's client listener, which passes it on to
-// whoever leads.
-func (m *mixed) create(t *testing.T, id int, name string) {
-	t.Helper()
-	m.nodes[id].await(t)
-	r := askNode[*kmsg.CreateTopicsResponse](t, m.nodes[id], createTopics(createTopic(name, 1, 1))(nil, 7), 7)
-	if r.Topics[0].ErrorCode != 0 {
-		t.Fatalf("create %s through node %d: %d", name, id, r.Topics[0].ErrorCode)
-	}
-}
-
-func (m *mixed) sees(t *testing.T, id int, name string) {
-	t.Helper()
-	req := kmsg.NewPtrMetadataRequest()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); <-time.After(20 * time.Millisecond) {
-		for _, topic := range askNode[*kmsg.MetadataResponse](t, m.nodes[id], req, 9).Topics {
-			if *topic.Topic == name {
-				return
-			}
+	})
+	eventually(t, "produce and consume "+topic, func() error {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(n.addr()), kgo.ConsumeTopics(topic), kgo.RetryTimeout(10*time.Second), kgo.RecordDeliveryTimeout(20*time.Second))
+		if err != nil {
+			return err
 		}
-	}
-	t.Fatalf("node %d never sees topic %s", id, name)
+		defer cl.Close()
+		if err := cl.ProduceSync(within(t, 30*time.Second), &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr(); err != nil {
+			return err
+		}
+		fetches := cl.PollFetches(within(t, 30*time.Second))
+		if fetches.NumRecords() == 0 {
+			return fmt.Errorf("nothing came back: %v", fetches.Errors())
+		}
+		return nil
+	})
 }
 
-// One quorum of both servers, with both kinds of voter sets: Apache Kafka leads
-// and moldau follows; it dies and moldau leads; it comes back and follows; moldau
-// stops in peace. Topics made through any broker are seen by all. It fails if one
-// message between replicas is not as Kafka's.
-func TestMixedQuorum(t *testing.T) {
-	for kraft := range 2 {
-		t.Run(fmt.Sprintf("kraft.version=%d", kraft), func(t *testing.T) {
-			m := newMixed(t, kraft)
-			m.launch(t, 3)
-			m.launch(t, 2)
-			led, epoch := m.leader(t, -1, 2, 3)
-			if led != 3 {
-				t.Fatalf("node %d leads, though it waits for ten seconds", led)
-			}
-			m.launch(t, 1)
-			m.leader(t, epoch-1, 1, 2, 3)
-			m.create(t, 1, "under-kafka")
-			for id := range m.nodes {
-				m.nodes[id].await(t)
-				m.sees(t, id, "under-kafka")
-			}
-			m.nodes[3].kill(t)
-			_, epoch = m.leader(t, epoch, 1, 2)
-			m.create(t, 2, "under-moldau")
-			m.launch(t, 3)
-			led, epoch = m.leader(t, epoch-1, 1, 2, 3)
-			m.nodes[3].await(t)
-			m.sees(t, 3, "under-moldau")
-			m.create(t, 3, "through-kafka")
-			m.sees(t, 1, "through-kafka")
-			m.nodes[led].stop(t)
-			m.leader(t, epoch, map[int][]int{1: {2, 3}, 2: {1, 3}, 3: {1, 2}}[led]...)
-			for id, n := range m.nodes {
-				if id != led {
-					n.stop(t)
-				}
-			}
-		})
-	}
-}
-
-// Kafka's tool describes moldau's quorum, through any controller and through a
-// broker, adds a controller and removes it again.
-func TestQuorumTool(t *testing.T) {
+// Apache Kafka's tools describe and change a quorum of three moldau controllers
+// and a moldau broker, and decode what they wrote.
+func TestKafkasToolsOnAQuorum(t *testing.T) {
 	needKafka(t)
-	n := newNode(t)
-	n.startMoldau(t)
-	second := newNode(t, "node.id=2", fmt.Sprintf("controller.quorum.bootstrap.servers=127.0.0.1:%d", n.ctl))
-	if out, err := exec.Command(moldauBinary, "storage", "format", "-c", second.properties(), "-t", clusterOf(t, n), "--no-initial-controllers").CombinedOutput(); err != nil {
-		t.Fatalf("format: %v\n%s", err, out)
+	v := newVoters(t, 3)
+	for _, n := range v.nodes {
+		n.formatMoldau(t, "--initial-controllers", v.initial())
+		n.run(t, false)
 	}
-	second.startMoldau(t)
-	controllers := []string{"metadata-quorum", "--bootstrap-controller", fmt.Sprintf("127.0.0.1:%d", n.ctl)}
-	status := func(who []string) string { return tool(t, append(who, "describe", "--replication")...) }
-	if out := status(controllers); !strings.Contains(out, "Leader") || !strings.Contains(out, "Observer") {
-		t.Errorf("%s", out)
+	b := v.brokerOf(t, 4)
+	b.formatMoldau(t)
+	b.startMoldau(t)
+	roundTrip(t, b, "first")
+	at, ctl := []string{"--bootstrap-server", b.addr()}, []string{"--bootstrap-controller", v.bootstrap()}
+	for _, where := range [][]string{at, ctl} {
+		says(t, "metadata-quorum --status", tool(t, append(append([]string{"metadata-quorum"}, where...), "describe", "--status")...),
+			`LeaderId:\s+[123]`, `LeaderEpoch:\s+\d`, `HighWatermark:\s+\d+`, `MaxFollowerLag:\s+\d+`, `CurrentVoters:.*"id": 1.*"id": 2.*"id": 3`, `CurrentObservers:.*"id": 4`)
+		says(t, "metadata-quorum --replication", tool(t, append(append([]string{"metadata-quorum"}, where...), "describe", "--replication")...), `Leader`, `Follower`, `Observer`)
+		says(t, "features describe", tool(t, append(append([]string{"features"}, where...), "describe")...), `metadata.version.*FinalizedVersionLevel: 4\.4-IV`, `kraft.version.*FinalizedVersionLevel: 1`)
 	}
-	if out := status([]string{"metadata-quorum", "--bootstrap-server", second.addr()}); !strings.Contains(out, "Observer") {
-		t.Errorf("%s", out)
+	q, err := describeQuorum(t, b)
+	if err != nil {
+		t.Fatal(err)
 	}
-	tool(t, append(controllers, "--command-config", second.properties(), "add-controller")...)
-	if out := status(controllers); !strings.Contains(out, "Follower") {
-		t.Errorf("%s", out)
-	}
-	dir := ""
-	for _, line := range strings.Split(tool(t, append(controllers, "describe", "--replication")...), "\n") {
-		if f := strings.Fields(line); len(f) > 1 && f[0] == "2" {
-			dir = f[1]
+	gone := int(q.LeaderID) // the active one removes itself
+	says(t, "remove-controller", tool(t, append(append([]string{"metadata-quorum"}, at...), "remove-controller", "--controller-id", fmt.Sprint(gone), "--controller-directory-id", v.dirs[gone-1])...), "Removed KRaft controller")
+	eventually(t, "two voters", func() error {
+		if q, err = describeQuorum(t, b); err != nil || len(q.CurrentVoters) != 2 {
+			return fmt.Errorf("%+v %v", q, err)
 		}
+		return nil
+	})
+	says(t, "add-controller", tool(t, append([]string{"metadata-quorum", "--command-config", v.nodes[gone-1].properties()}, append(at, "add-controller")...)...), "Added controller")
+	eventually(t, "three voters", func() error {
+		if q, err = describeQuorum(t, b); err != nil || len(q.CurrentVoters) != 3 {
+			return fmt.Errorf("%+v %v", q, err)
+		}
+		return nil
+	})
+	roundTrip(t, b, "second")
+	for _, n := range append(v.nodes, b) {
+		n.stop(t)
+		logs, _ := filepath.Glob(filepath.Join(n.data(), "__cluster_metadata-0", "*.log"))
+		says(t, "dump-log", tool(t, "dump-log", "--cluster-metadata-decoder", "--files", strings.Join(logs, ",")), `"type":"TOPIC_RECORD".*"first"`, "LeaderChange", "KRaftVoters")
 	}
-	tool(t, append(controllers, "remove-controller", "--controller-id", "2", "--controller-directory-id", dir)...)
-	if out := status(controllers); strings.Contains(out, "Follower") {
-		t.Errorf("%s", out)
-	}
-	second.stop(t)
-	n.stop(t)
 }
 
-// clusterOf gives the id of a node's cluster.
-func clusterOf(t *testing.T, n *node) string {
-	return *askNode[*kmsg.MetadataResponse](t, n, kmsg.NewPtrMetadataRequest(), 9).ClusterID
+// An Apache Kafka broker follows a quorum of moldau controllers: it registers,
+// serves topics, and survives that the active controller is killed.
+func TestKafkaBrokerUnderMoldauControllers(t *testing.T) {
+	needKafka(t)
+	v := newVoters(t, 3)
+	for _, n := range v.nodes {
+		n.formatMoldau(t, "--initial-controllers", v.initial())
+		n.run(t, false)
+	}
+	b := v.brokerOf(t, 4)
+	b.formatKafka(t)
+	b.run(t, true)
+	b.await(t)
+	roundTrip(t, b, "first")
+	q, err := describeQuorum(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := v.nodes[q.LeaderID-1]
+	leader.kill(t)
+	roundTrip(t, b, "second")
+	leader.run(t, false)
+	says(t, "topics --describe", tool(t, "topics", "--bootstrap-server", b.addr(), "--describe"), "first", "second", "Leader: 4")
+	b.stop(t)
+	for _, n := range v.nodes {
+		n.stop(t)
+	}
+}
+
+// A moldau broker follows a quorum of Apache Kafka controllers.
+func TestMoldauBrokerUnderKafkaControllers(t *testing.T) {
+	needKafka(t)
+	v := newVoters(t, 3)
+	for _, n := range v.nodes {
+		n.formatKafka(t, "--initial-controllers", v.initial())
+		n.run(t, true)
+	}
+	b := v.brokerOf(t, 4)
+	b.formatMoldau(t)
+	b.startMoldau(t)
+	roundTrip(t, b, "first")
+	q, err := describeQuorum(t, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leader := v.nodes[q.LeaderID-1]
+	leader.kill(t)
+	roundTrip(t, b, "second")
+	says(t, "topics --describe", tool(t, "topics", "--bootstrap-server", b.addr(), "--describe"), "first", "second", "Leader: 4")
+	b.stop(t)
+	for _, n := range v.nodes {
+		if n != leader {
+			n.stop(t)
+		}
+	}
+}
+
+// Controllers of both kinds form one quorum. Whichever leads, the other kind
+// follows, and what was written before is there after.
+func TestOneQuorumOfBothKinds(t *testing.T) {
+	needKafka(t)
+	v := newVoters(t, 3, "moldau.controller.quorum.fast.failover=false")
+	for i, n := range v.nodes {
+		if i == 0 {
+			n.formatKafka(t, "--initial-controllers", v.initial())
+		} else {
+			n.formatMoldau(t, "--initial-controllers", v.initial())
+		}
+		n.run(t, i == 0)
+	}
+	b := v.brokerOf(t, 4)
+	b.formatMoldau(t)
+	b.startMoldau(t)
+	roundTrip(t, b, "first")
+	for _, to := range []string{"1", "2", "1", "3"} {
+		eventually(t, "handover to "+to, func() error {
+			q, err := describeQuorum(t, b)
+			if err != nil {
+				return err
+			}
+			if fmt.Sprint(q.LeaderID) == to {
+				return nil
+			}
+			out, err := exec.Command(moldauBinary, "quorum", "handover", "--bootstrap-server", b.addr(), "--to", to).CombinedOutput()
+			return fmt.Errorf("node %d leads; %s %v", q.LeaderID, out, err)
+		})
+		roundTrip(t, b, "led-by-"+to)
+	}
+	// A moldau leader dies; the two kinds elect.
+	v.nodes[2].proc.cmd.Process.Signal(syscall.SIGKILL)
+	<-v.nodes[2].proc.ended
+	v.nodes[2].finish(t)
+	roundTrip(t, b, "after")
+	says(t, "topics --list", tool(t, "topics", "--bootstrap-server", b.addr(), "--list"), "after", "first", "led-by-1", "led-by-3")
+	b.stop(t)
+	v.nodes[0].stop(t)
+	v.nodes[1].stop(t)
 }
