@@ -11,23 +11,23 @@ import (
 )
 
 // LeaderChanged implements App.
-func (q *Quorum) LeaderChanged(l raft.LeaderAndEpoch) { q.leader.Store(&l) }
+func (q *Replica) LeaderChanged(l raft.LeaderAndEpoch) { q.leader.Store(&l) }
 
 // Resigned implements App: what is pending may or may not survive.
-func (q *Quorum) Resigned(kafka.Epoch) { q.revert() }
+func (q *Replica) Resigned(kafka.Epoch) { q.revert() }
 
 // Led implements App; step goes on with lead once the effects are performed.
-func (q *Quorum) Led(epoch kafka.Epoch) { q.newLed = &epoch }
+func (q *Replica) Led(epoch kafka.Epoch) { q.newLed = &epoch }
 
 // FetchSnapshot implements App. The download is not built yet.
-func (q *Quorum) FetchSnapshot(id kafka.OffsetAndEpoch) {
+func (q *Replica) FetchSnapshot(id kafka.OffsetAndEpoch) {
 	q.warn("the leader wants this node to fetch a snapshot", fmt.Errorf("%s: not supported yet", snapshotName(id)))
 }
 
 // Committed implements App: it publishes what has become committed, from the
 // pending entries of a leader or else by reading the log, then releases
 // replies.
-func (q *Quorum) Committed(hw kafka.Offset) error {
+func (q *Replica) Committed(hw kafka.Offset) error {
 	applied := q.image.Load().Provenance().EndOffset
 	for applied < hw {
 		if len(q.pending) == 0 || q.pending[0].base != applied {
@@ -65,7 +65,7 @@ func (q *Quorum) Committed(hw kafka.Offset) error {
 const replayBytes = 4 << 20
 
 // replay reads [from, to) of the log into deltas and publishes each.
-func (q *Quorum) replay(from, to kafka.Offset) error {
+func (q *Replica) replay(from, to kafka.Offset) error {
 	base := q.image.Load()
 	delta, p, size := metadata.NewDelta(base), base.Provenance(), 0
 	flush := func() {
@@ -109,7 +109,7 @@ func replayBatch(delta *metadata.Delta, b batch.Batch) error {
 }
 
 // publish makes an image the committed one: pointer first, then subscribers.
-func (q *Quorum) publish(delta *metadata.Delta, img *metadata.Image, bytes int) {
+func (q *Replica) publish(delta *metadata.Delta, img *metadata.Image, bytes int) {
 	q.image.Store(img)
 	q.snap.applied(img.Provenance(), bytes, q.opts.Clock())
 	for _, f := range q.subscribers {
