@@ -19,11 +19,6 @@ func (q *Replica) Resigned(kafka.Epoch) { q.revert() }
 // Led implements App; step goes on with lead once the effects are performed.
 func (q *Replica) Led(epoch kafka.Epoch) { q.newLed = &epoch }
 
-// FetchSnapshot implements App. The download is not built yet.
-func (q *Replica) FetchSnapshot(id kafka.OffsetAndEpoch) {
-	q.warn("the leader wants this node to fetch a snapshot", fmt.Errorf("%s: not supported yet", snapshotName(id)))
-}
-
 // Committed implements App: it publishes what has become committed, from the
 // pending entries of a leader or else by reading the log, then releases
 // replies.

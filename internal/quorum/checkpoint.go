@@ -27,6 +27,10 @@ const (
 // ErrSnapshot says that a snapshot is not whole.
 var ErrSnapshot = errors.New("snapshot is not valid")
 
+// errRecord says that a whole snapshot holds a record that this version cannot
+// read or apply.
+var errRecord = errors.New("cannot be read by this version")
+
 // snapshotName is Kafka's: exclusive end offset and epoch (HC-032).
 func snapshotName(id kafka.OffsetAndEpoch) string {
 	return fmt.Sprintf("%020d-%010d%s", id.Offset, id.Epoch, checkpointSuffix)
@@ -240,10 +244,13 @@ func (r *snapshotReader) batch(b batch.Batch) error {
 			return nil
 		}
 		m, version, err := record.DecodeMetadata(rec.Value)
-		if err != nil {
-			return err
+		if err == nil {
+			err = r.emit(m, version)
 		}
-		return r.emit(m, version)
+		if err != nil {
+			return fmt.Errorf("%w: %w", errRecord, err)
+		}
+		return nil
 	})
 }
 

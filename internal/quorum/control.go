@@ -42,6 +42,18 @@ func encodeLeaderChange(lc *raft.LeaderChange, now kafka.WallMs) batch.Batch {
 	return bl.Finish()
 }
 
+// encodeVotersChange builds the batch of a voter change.
+func encodeVotersChange(v *raft.VotersChange, now kafka.WallMs) batch.Batch {
+	bl := batch.NewBuilder(nil, v.Base, v.Epoch)
+	bl.Control = true
+	if v.KRaft != nil {
+		addVoters(bl, now, *v.KRaft, v.Voters)
+	} else {
+		bl.Add(now, record.ControlKey(record.ControlVoters), record.AppendControl(nil, votersRecord(v.Voters), 0))
+	}
+	return bl.Finish()
+}
+
 // addVoters adds the KRaftVersion record and, if there are voters, theirs.
 func addVoters(bl *batch.Builder, now kafka.WallMs, kraft int16, voters raft.VoterSet) {
 	v := record.NewKRaftVersion()

@@ -15,8 +15,22 @@ type Disk interface {
 	Truncate(to kafka.Offset) error
 	// AppendLeaderChange encodes and appends the first batch of an epoch.
 	AppendLeaderChange(lc *raft.LeaderChange, now kafka.WallMs) error
+	// AppendVoters encodes and appends a change of the voter set.
+	AppendVoters(v *raft.VotersChange, now kafka.WallMs) error
 	// Append appends a batch to the page cache.
 	Append(b raft.Batch) error
+	// WriteSnapshot appends a part to the snapshot that is being downloaded.
+	WriteSnapshot(p *raft.SnapshotPart) error
+	// SealSnapshot begins to verify the downloaded snapshot and to make it
+	// durable, and returns; the end comes back as a raft.SnapshotSealed event.
+	SealSnapshot(id kafka.OffsetAndEpoch) error
+	// ResetLog drops the log, which then begins at the sealed snapshot's end.
+	ResetLog(id kafka.OffsetAndEpoch) error
+	// ReadSnapshot gives the snapshot's size and at most maxBytes from a
+	// position on. A code tells that there is no such snapshot or position.
+	ReadSnapshot(id kafka.OffsetAndEpoch, position int64, maxBytes int) (size int64, part []byte, code kafka.ErrorCode, err error)
+	// Committed tells that everything below the high watermark is committed.
+	Committed(highWatermark kafka.Offset) error
 	// StartFlush begins to make the log durable and returns; the end comes
 	// back as a raft.Flushed event.
 	StartFlush(f raft.Flush)
@@ -40,7 +54,8 @@ type App interface {
 	Resigned(kafka.Epoch)
 	Committed(highWatermark kafka.Offset) error
 	Led(kafka.Epoch)
-	FetchSnapshot(id kafka.OffsetAndEpoch)
+	// LoadSnapshot replaces the state by that of a sealed snapshot.
+	LoadSnapshot(id kafka.OffsetAndEpoch) error
 }
 
 // Env is the world in which effects are performed. The simulator replaces it.
@@ -65,12 +80,8 @@ func Perform(core *raft.Core, out *raft.Effects, now kafka.Now, env Env) error {
 		env.Net.Request(r)
 	}
 	for _, r := range out.Replies {
-		if f, ok := r.Body.(*raft.FetchResponse); ok && f.Read.MaxBytes > 0 {
-			records, err := env.Disk.Read(f.Read.From, f.Read.MaxBytes)
-			if err != nil {
-				return fmt.Errorf("read the metadata log at offset %d: %w", f.Read.From, err)
-			}
-			f.Records = records
+		if err := fill(r.Body, env.Disk); err != nil {
+			return err
 		}
 		env.Net.Reply(r)
 	}
@@ -78,6 +89,31 @@ func Perform(core *raft.Core, out *raft.Effects, now kafka.Now, env Env) error {
 		return err
 	}
 	env.Timer.Set(core.Deadline())
+	return nil
+}
+
+// fill puts into an answer what the core has only named.
+func fill(body raft.Body, disk Disk) error {
+	switch b := body.(type) {
+	case *raft.FetchResponse:
+		if b.Read.MaxBytes == 0 {
+			return nil
+		}
+		records, err := disk.Read(b.Read.From, b.Read.MaxBytes)
+		if err != nil {
+			return fmt.Errorf("read the metadata log at offset %d: %w", b.Read.From, err)
+		}
+		b.Records = records
+	case *raft.FetchSnapshotResponse:
+		if b.MaxBytes == 0 {
+			return nil
+		}
+		size, part, code, err := disk.ReadSnapshot(b.ID, b.Position, b.MaxBytes)
+		if err != nil {
+			return fmt.Errorf("read snapshot %s: %w", snapshotName(b.ID), err)
+		}
+		b.SizeBytes, b.Bytes, b.Error = size, part, code
+	}
 	return nil
 }
 
@@ -98,6 +134,14 @@ func performDisk(core *raft.Core, out *raft.Effects, now kafka.Now, disk Disk) e
 			return fmt.Errorf("append to the metadata log at offset %d: %w", out.LeaderChange.Base, err)
 		}
 	}
+	if v := out.VotersChange; v != nil {
+		if err := disk.AppendVoters(v, now.Wall); err != nil {
+			return fmt.Errorf("append to the metadata log at offset %d: %w", v.Base, err)
+		}
+	}
+	if err := performSnapshot(out, disk); err != nil {
+		return err
+	}
 	for _, b := range out.Append {
 		if err := disk.Append(b); err != nil {
 			return fmt.Errorf("append to the metadata log at offset %d: %w", b.Base, err)
@@ -106,18 +150,45 @@ func performDisk(core *raft.Core, out *raft.Effects, now kafka.Now, disk Disk) e
 	if out.Flush != nil {
 		disk.StartFlush(*out.Flush)
 	}
+	if out.HighWatermark != nil {
+		if err := disk.Committed(*out.HighWatermark); err != nil {
+			return fmt.Errorf("note high watermark %d: %w", *out.HighWatermark, err)
+		}
+	}
+	return nil
+}
+
+// performSnapshot does what a download asks for.
+func performSnapshot(out *raft.Effects, disk Disk) error {
+	if p := out.SnapshotPart; p != nil {
+		if err := disk.WriteSnapshot(p); err != nil {
+			return fmt.Errorf("write snapshot %s: %w", snapshotName(p.ID), err)
+		}
+	}
+	if out.SealSnapshot != nil {
+		if err := disk.SealSnapshot(*out.SealSnapshot); err != nil {
+			return fmt.Errorf("seal snapshot %s: %w", snapshotName(*out.SealSnapshot), err)
+		}
+	}
+	if out.LoadSnapshot != nil {
+		if err := disk.ResetLog(*out.LoadSnapshot); err != nil {
+			return fmt.Errorf("begin the metadata log behind snapshot %s: %w", snapshotName(*out.LoadSnapshot), err)
+		}
+	}
 	return nil
 }
 
 func performApp(out *raft.Effects, app App) error {
-	if out.FetchSnapshot != nil {
-		app.FetchSnapshot(*out.FetchSnapshot)
-	}
 	if out.Leader != nil {
 		app.LeaderChanged(*out.Leader)
 	}
 	if out.Resigned != nil {
 		app.Resigned(*out.Resigned)
+	}
+	if out.LoadSnapshot != nil {
+		if err := app.LoadSnapshot(*out.LoadSnapshot); err != nil {
+			return err
+		}
 	}
 	if out.HighWatermark != nil {
 		if err := app.Committed(*out.HighWatermark); err != nil {

@@ -49,6 +49,7 @@ type Replica struct {
 	tokens  map[uint64]func(any, error)
 	nextTok uint64
 	snap    snapshots
+	fetched *sealedImage // a downloaded snapshot that raft will load
 	failed  error
 	closed  bool
 }
@@ -89,6 +90,7 @@ func (q *Replica) load() error {
 			return OpenSegments(q.opts.FS, folder, q.opts.Log, wall, q.opts.Warn)
 		},
 		Flush: q.flush,
+		Seal:  q.seal,
 	}, func() func(record.Message, int16) error {
 		delta = metadata.NewDelta(metadata.Empty())
 		return func(m record.Message, _ int16) error { return delta.Replay(m) }

@@ -23,11 +23,14 @@ type LogConfig struct {
 }
 
 // segments makes a seglog the Log of a Store. Unlike Kafka's KafkaMetadataLog
-// it keeps a recovery point: damage below it was durable once, and to cut the
-// log there would take committed metadata away without a word.
+// it keeps a mark: what lies below was durable and committed once, and to cut
+// the log there would take metadata away without a word. It never covers what
+// is not committed, which an Apache Kafka that runs on this folder in between
+// may rightly cut.
 type segments struct {
 	log  *seglog.Log
 	mark *recoveryMark
+	hw   kafka.Offset // below it nobody may cut
 	wall func() kafka.WallMs
 	jobs []seglog.RemovalJob
 }
@@ -54,7 +57,7 @@ func OpenSegments(fsys vfs.FS, folder string, cfg LogConfig, wall func() kafka.W
 			warn("torn tail of the metadata log was cut off", fmt.Errorf("%s: %d bytes from byte %d on: %s", cut.File, cut.Bytes, cut.Position, cut.Reason))
 		}
 	}
-	s := &segments{log: l, mark: mark, wall: wall}
+	s := &segments{log: l, mark: mark, hw: mark.offset, wall: wall}
 	if err = s.reachesMark(l.EndOffset()); err == nil {
 		err = s.closeGap()
 	}
@@ -80,7 +83,7 @@ func (s *segments) reachesMark(end kafka.Offset) error {
 	}
 	return &seglog.CorruptError{
 		File: fmt.Sprintf("%s/%020d.log", s.log.Dir(), last.BaseOffset), Position: last.SizeBytes, Offset: end,
-		Reason: fmt.Sprintf("the log ends here, but was durable up to offset %d; restore the file that is missing or cut short (or, if Apache Kafka has truncated this log on purpose, remove %s)", s.mark.offset, markFile),
+		Reason: fmt.Sprintf("the log ends here, but was durable and committed up to offset %d; restore the file that is missing or cut short (or, if somebody has truncated this log on purpose, remove %s)", s.mark.offset, markFile),
 	}
 }
 
@@ -204,9 +207,17 @@ func (s *segments) PrepareFlush() FlushJob {
 			if err := s.log.FlushDone(job); err != nil {
 				return err
 			}
-			return s.mark.raise(s.log.RecoveryPoint())
+			return s.raiseMark()
 		},
 	}
+}
+
+func (s *segments) raiseMark() error { return s.mark.raise(min(s.log.RecoveryPoint(), s.hw)) }
+
+// Committed implements Log.
+func (s *segments) Committed(highWatermark kafka.Offset) error {
+	s.hw = highWatermark
+	return s.raiseMark()
 }
 
 func (s *segments) TruncateTo(end kafka.Offset) error {
@@ -243,7 +254,7 @@ func (s *segments) Reset(start kafka.OffsetAndEpoch) error {
 func (s *segments) Close() error {
 	err := s.log.Close()
 	if err == nil {
-		err = s.mark.raise(s.log.RecoveryPoint())
+		err = s.raiseMark()
 	}
 	return errors.Join(err, s.mark.Close())
 }

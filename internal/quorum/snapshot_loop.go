@@ -82,8 +82,11 @@ func (q *Replica) snapshotDone(id kafka.OffsetAndEpoch, err error) {
 		q.fail(fmt.Errorf("write snapshot %s: %w", snapshotName(id), err))
 		return
 	}
-	q.snap.covered = id.Offset
-	q.store.Snapshotted(id)
+	if err := q.store.Snapshotted(id); err != nil {
+		q.fail(err)
+		return
+	}
+	q.snap.covered = max(q.snap.covered, id.Offset)
 	q.step(raft.SnapshotCreated{ID: id})
 	start, err := q.store.Trim(q.opts.Clock().Wall, q.opts.Snapshots.RetentionBytes, q.opts.Snapshots.RetentionMs)
 	if err != nil {

@@ -44,6 +44,8 @@ type Log interface {
 	TrimTo(start kafka.Offset) error
 	// Reset drops everything; the next record goes to start.Offset.
 	Reset(start kafka.OffsetAndEpoch) error
+	// Committed tells that no truncation will ever go below highWatermark.
+	Committed(highWatermark kafka.Offset) error
 	Close() error
 }
 
@@ -66,6 +68,9 @@ type StoreOptions struct {
 	// Flush runs job.Run away from the caller, then job.Done on the owner's
 	// goroutine, and then delivers raft.Flushed. An error of either is fatal.
 	Flush func(f raft.Flush, job FlushJob)
+	// Seal runs job.Run away from the caller and then, on the owner's goroutine,
+	// delivers raft.SnapshotSealed.
+	Seal func(job SealJob)
 	// Warn tells of something odd that is no error; may be nil.
 	Warn func(msg string, err error)
 }
@@ -77,6 +82,7 @@ type Store struct {
 	folder    string
 	log       Log
 	snapshots []kafka.OffsetAndEpoch // durable ones other than 0-0, ascending
+	part      *part                  // nil unless one is being downloaded
 }
 
 // Recovered is what OpenStore found.
@@ -294,6 +300,14 @@ func (s *Store) AppendLeaderChange(lc *raft.LeaderChange, now kafka.WallMs) erro
 	return s.append(encodeLeaderChange(lc, now))
 }
 
+// AppendVoters implements Disk.
+func (s *Store) AppendVoters(v *raft.VotersChange, now kafka.WallMs) error {
+	return s.append(encodeVotersChange(v, now))
+}
+
+// Committed implements Disk.
+func (s *Store) Committed(highWatermark kafka.Offset) error { return s.log.Committed(highWatermark) }
+
 // Append implements Disk.
 func (s *Store) Append(b raft.Batch) error { return s.append(b.Bytes) }
 
@@ -320,8 +334,8 @@ func (s *Store) Batches(from, to kafka.Offset, f func(raft.Batch) error) error {
 // StartOffset is where the log begins.
 func (s *Store) StartOffset() kafka.Offset { return s.log.StartOffset() }
 
-// Close closes the log.
-func (s *Store) Close() error { return s.log.Close() }
+// Close closes the log. An unfinished download is removed.
+func (s *Store) Close() error { return errors.Join(s.dropPart(), s.log.Close()) }
 
 // ParseFetched turns the records of a fetch answer into batches, checked. It is
 // called before the answer goes to the core.
@@ -361,5 +375,15 @@ func (s *Store) boundary(offset kafka.Offset) error {
 	return nil
 }
 
-// Snapshotted records a snapshot that has been frozen.
-func (s *Store) Snapshotted(id kafka.OffsetAndEpoch) { s.snapshots = append(s.snapshots, id) }
+// Snapshotted records a snapshot that has been frozen. One that a download has
+// overtaken meanwhile is removed.
+func (s *Store) Snapshotted(id kafka.OffsetAndEpoch) error {
+	if n := len(s.snapshots); n > 0 && s.snapshots[n-1].Offset >= id.Offset {
+		if s.snapshots[n-1] == id {
+			return nil
+		}
+		return s.deleteSnapshot(id)
+	}
+	s.snapshots = append(s.snapshots, id)
+	return nil
+}

@@ -34,9 +34,9 @@ type Options struct {
 	// FastFailover lets a follower act on LeaderConnectionLost. Off in quorums
 	// with Apache Kafka's voters.
 	FastFailover bool
-	// OfferSnapshots points a follower with an empty log to the newest snapshot
-	// rather than to the log. Off until FetchSnapshot is served.
-	OfferSnapshots bool
+	// AutoJoin lets an observer ask to become a voter (KIP-1186,
+	// controller.quorum.auto.join.enable).
+	AutoJoin bool
 	// Seed of the random numbers for timeouts.
 	Seed uint64
 }
@@ -104,6 +104,10 @@ type Core struct {
 	follow  follow
 	lead    *lead
 	resign  resigning
+	// sealing is the snapshot that the shell verifies, Offset 0 if none. No
+	// records are fetched meanwhile, over changes of role too: they would not
+	// join the log that begins behind it.
+	sealing kafka.OffsetAndEpoch
 
 	peers    []peer
 	nextID   uint64
@@ -116,6 +120,12 @@ type Core struct {
 // follow is what a follower keeps about its leader.
 type follow struct {
 	fetched bool // a fetch has succeeded since we follow and the contact stands
+	// download is the snapshot that the leader wants us to load.
+	download download
+	// update is when the leader may be told of our own entry in the voter set;
+	// updated that it has taken it (kraft.version 0).
+	update  kafka.Mono
+	updated bool
 }
 
 // New makes a replica from what is on disk. Its first event must be Start.
@@ -131,7 +141,7 @@ func New(opts Options, disk Restored) *Core {
 	}
 	c.log = logView{
 		start: disk.Start, snapshot: disk.Snapshot, epochs: slices.Clone(disk.Epochs),
-		end: disk.End, flushed: disk.Start.Offset, offer: opts.OfferSnapshots,
+		end: disk.End, flushed: disk.Start.Offset,
 	}
 	if disk.Snapshot.Offset > 0 {
 		c.hw = disk.Snapshot.Offset // only committed records are in a snapshot
@@ -156,6 +166,7 @@ func (c *Core) Step(now kafka.Now, ev Event, out *Effects) {
 		*out = Effects{Fatal: out.Fatal} // nothing may leave a broken replica
 		return
 	}
+	c.membership()
 	c.expire()
 	c.answerParked()
 	if f, ok := c.log.startFlush(); ok && c.mustFlush() {
@@ -201,6 +212,8 @@ func (c *Core) handle(ev Event) {
 		}
 	case LeaderConnectionLost:
 		c.connectionLost(e.Leader)
+	case SnapshotSealed:
+		c.snapshotSealed(e)
 	case SnapshotCreated:
 		if e.ID.Offset > c.log.snapshot.Offset {
 			c.log.snapshot = e.ID
@@ -250,6 +263,21 @@ func (c *Core) logStartMoved(start kafka.OffsetAndEpoch) {
 	}
 	c.log.epochs = keep
 	c.history.compact(start.Offset)
+}
+
+// membership adjusts the election or fetch timer when an appended or a
+// truncated record has made a voter of this node, or an observer.
+func (c *Core) membership() {
+	switch {
+	case c.role != Follower && c.role != Unattached:
+	case !c.isVoter():
+		c.timer = kafka.Never
+	case c.timer != kafka.Never:
+	case c.role == Follower:
+		c.timer = c.now.Mono.Add(c.opts.FetchTimeout)
+	default:
+		c.timer = c.electionTimeout()
+	}
 }
 
 // mustFlush tells whether this replica's positions may be counted by a leader.

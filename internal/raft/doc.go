@@ -25,7 +25,4 @@
 // Concurrency: none. One goroutine calls Step; the accessors are to be called
 // from the same goroutine. The core reads no clock and draws its random numbers
 // from a generator seeded by Options.Seed.
-//
-// Places kept free: voter changes (AddVoter, RemoveVoter, UpdateVoter), the
-// download of snapshots (Effects.FetchSnapshot) and automatic joining.
 package raft

@@ -58,6 +58,15 @@ type Shutdown struct{}
 // Options.FastFailover is set.
 type LeaderConnectionLost struct{ Leader kafka.NodeID }
 
+// SnapshotSealed tells how Effects.SealSnapshot has ended. Control are the
+// voters and kraft.version that the snapshot holds, at the last offset that it
+// contains; Bad says that its content cannot be right, and that it is gone.
+type SnapshotSealed struct {
+	ID      kafka.OffsetAndEpoch
+	Control []Control
+	Bad     bool
+}
+
 // SnapshotCreated says that a snapshot is durable under its final name.
 type SnapshotCreated struct{ ID kafka.OffsetAndEpoch }
 
@@ -75,6 +84,7 @@ func (Propose) isEvent()              {}
 func (Resign) isEvent()               {}
 func (Shutdown) isEvent()             {}
 func (LeaderConnectionLost) isEvent() {}
+func (SnapshotSealed) isEvent()       {}
 func (SnapshotCreated) isEvent()      {}
 func (LogStartMoved) isEvent()        {}
 
@@ -99,6 +109,23 @@ type LeaderChange struct {
 	// NewVoters is written if it is not nil, with KRaft before it.
 	NewVoters *VoterSet
 	KRaft     int16
+}
+
+// VotersChange is a control batch that a leader writes within its epoch: a new
+// voter set, with a KRaftVersion record before it if kraft.version rises.
+type VotersChange struct {
+	Base   kafka.Offset
+	Epoch  kafka.Epoch
+	KRaft  *int16 // nil if it stays
+	Voters VoterSet
+}
+
+// SnapshotPart is a part of a snapshot that is being downloaded. The parts of
+// one snapshot come in order; Position 0 begins anew.
+type SnapshotPart struct {
+	ID       kafka.OffsetAndEpoch
+	Position int64
+	Bytes    []byte
 }
 
 // ElectionState is what quorum-state stores.
@@ -151,6 +178,17 @@ type Effects struct {
 	Truncate *kafka.Offset
 	// LeaderChange is to be encoded and appended.
 	LeaderChange *LeaderChange
+	// VotersChange is to be encoded and appended.
+	VotersChange *VotersChange
+	// SnapshotPart is to be written behind the parts before it.
+	SnapshotPart *SnapshotPart
+	// SealSnapshot begins to verify the downloaded snapshot and to make it
+	// durable under its name; that ends as a SnapshotSealed event.
+	SealSnapshot *kafka.OffsetAndEpoch
+	// LoadSnapshot drops the whole log, which then begins where the sealed
+	// snapshot ends (HC-039), and replaces the application's state by the
+	// snapshot's.
+	LoadSnapshot *kafka.OffsetAndEpoch
 	// Append are batches to append, to the page cache.
 	Append []Batch
 	// Flush begins a flush; it completes as a Flushed event.
@@ -158,8 +196,6 @@ type Effects struct {
 	// Requests and Replies are to be sent; they may be lost.
 	Requests []Outgoing
 	Replies  []Reply
-	// FetchSnapshot asks for the download of a snapshot from the leader.
-	FetchSnapshot *kafka.OffsetAndEpoch
 	// Leader is the pair to publish, if it has changed.
 	Leader *LeaderAndEpoch
 	// Resigned tells that the leadership which Led announced has ended.

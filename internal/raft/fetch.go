@@ -40,6 +40,9 @@ func (c *Core) handleFetch(token uint64, r *FetchRequest) {
 		return
 	}
 	f := c.tryFetch(r, true)
+	if c.role != Leader && f.Error == kafka.NoError {
+		f = c.fetchError(kafka.ErrNotLeaderForPartition) // it has just committed this leader's own removal
+	}
 	if f.Error != kafka.NoError || f.Read.MaxBytes > 0 || r.MaxWait == 0 ||
 		f.Diverging != NoDivergence || f.SnapshotID != NoDivergence || r.HighWatermark < f.HighWatermark {
 		c.reply(token, f)
@@ -113,7 +116,7 @@ func (c *Core) tryFetch(r *FetchRequest, fresh bool) *FetchResponse {
 		f.SnapshotID = at
 	default:
 		if fresh && r.Replica.ID >= 0 {
-			c.lead.touched(r.Replica, r.FetchOffset, c.log.end, c.now)
+			c.lead.touched(c.knownAs(r.Replica), r.FetchOffset, c.log.end, c.now)
 			c.contact(r.Replica)
 			c.advance()
 		}
@@ -123,6 +126,15 @@ func (c *Core) tryFetch(r *FetchRequest, fresh bool) *FetchResponse {
 	}
 	f.HighWatermark = c.hwOrNone()
 	return f
+}
+
+// knownAs is the key under which a replica's progress is kept: that of its
+// entry in the voter set, which under kraft.version 0 has no directory.
+func (c *Core) knownAs(key ReplicaKey) ReplicaKey {
+	if v, ok := c.voters().Find(key.ID); ok && v.matches(key) {
+		return v.Key
+	}
+	return key
 }
 
 // fetchError makes an answer without records.

@@ -95,7 +95,14 @@ func (c *Core) sendFetch() {
 	if failing && c.discover() {
 		return
 	}
-	if c.fetchPending(c.election.Leader) {
+	if c.fetchPending(c.election.Leader) || c.sealing.Offset > 0 {
+		return
+	}
+	if c.tellLeader() {
+		return
+	}
+	if c.follow.download.running() {
+		c.request(c.election.Leader, c.snapshotRequest())
 		return
 	}
 	c.request(c.election.Leader, c.fetchRequest())
@@ -119,7 +126,7 @@ func (c *Core) fetchPending(except kafka.NodeID) bool {
 
 // sendDiscovery looks for the leader by fetching from anybody (HC-011).
 func (c *Core) sendDiscovery() {
-	if !c.shutdown && c.positionOnDisk() && !c.fetchPending(c.opts.Self.ID) {
+	if !c.shutdown && c.sealing.Offset == 0 && c.positionOnDisk() && !c.fetchPending(c.opts.Self.ID) {
 		c.discover()
 	}
 }
@@ -174,12 +181,7 @@ func (c *Core) fetchResponse(from kafka.NodeID, r *FetchResponse) (ok bool) {
 	case r.Diverging != NoDivergence && !mutantNoDivergence:
 		ok = c.diverged(r.Diverging)
 	case r.SnapshotID != NoDivergence:
-		// The download is not built yet: the shell is told, and fetching goes on.
-		id := r.SnapshotID
-		if id.Offset >= 0 && id.Epoch >= 0 {
-			c.out.FetchSnapshot = &id
-		}
-		ok = false
+		ok = c.beginDownload(r.SnapshotID)
 	default:
 		ok = c.appendFetched(r)
 	}

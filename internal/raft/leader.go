@@ -23,6 +23,11 @@ type lead struct {
 	// fetched are the voters that have.
 	quorum  kafka.Mono
 	fetched []kafka.NodeID
+	// change is the voter change that somebody waits for.
+	change *change
+	// volatile is what voters have told of themselves while kraft.version 0
+	// keeps that out of the log.
+	volatile map[kafka.NodeID]Voter
 }
 
 // progress is what the leader knows of another replica.
@@ -48,6 +53,7 @@ func (c *Core) becomeLeader() {
 		replicas: map[ReplicaKey]*progress{},
 		begin:    c.now.Mono,
 		quorum:   c.quorumTimeout(),
+		volatile: map[kafka.NodeID]Voter{c.opts.Self.ID: c.self()},
 	}
 	c.out.LeaderChange = c.leaderChange(granting)
 }
@@ -63,7 +69,7 @@ func (c *Core) leaderChange(granting []kafka.NodeID) *LeaderChange {
 		}
 	}
 	last := lc.Base
-	me := Voter{Key: c.opts.Self, Endpoints: c.opts.Endpoints, MinKRaft: c.opts.MinKRaft, MaxKRaft: c.opts.MaxKRaft}
+	me := c.self()
 	mine, _ := voters.Find(me.Key.ID)
 	if kraft := c.KRaftVersion(); kraft >= 1 && (at == kafka.NoOffset || !mine.equal(me)) {
 		set := voters.with(me)
@@ -73,6 +79,11 @@ func (c *Core) leaderChange(granting []kafka.NodeID) *LeaderChange {
 	}
 	c.log.append(lc.Base, last, lc.Epoch)
 	return lc
+}
+
+// self is this node as the voter that it is or would be.
+func (c *Core) self() Voter {
+	return Voter{Key: c.opts.Self, Endpoints: c.opts.Endpoints, MinKRaft: c.opts.MinKRaft, MaxKRaft: c.opts.MaxKRaft}
 }
 
 // propose appends the application's batches. Only a leader whose epoch is
@@ -132,6 +143,7 @@ func (c *Core) advance() {
 		return
 	}
 	c.setHighWatermark(majority)
+	defer c.changeCommitted()
 	if !c.lead.led && majority > c.lead.start {
 		c.lead.led = true
 		epoch := c.lead.epoch
@@ -210,6 +222,10 @@ func (c *Core) expireLeader() {
 	}
 	if c.onlyVoter() && !l.led {
 		c.advance() // its own flush may have been there before the epoch
+		return
+	}
+	if l.change != nil && l.change.deadline <= c.now.Mono {
+		c.endChange(kafka.ErrRequestTimedOut, "")
 	}
 }
 
@@ -223,6 +239,9 @@ func (c *Core) leaderDeadline() kafka.Mono {
 	}
 	for i := range c.lead.parked {
 		d = min(d, c.lead.parked[i].deadline)
+	}
+	if c.lead.change != nil {
+		d = min(d, c.lead.change.deadline)
 	}
 	return d
 }

@@ -16,7 +16,6 @@ type logView struct {
 	// snapshot is the newest snapshot that may be offered to others;
 	// Offset 0 if there is none (the 0-0 checkpoint is never offered).
 	snapshot kafka.OffsetAndEpoch
-	offer    bool // offer it to empty followers
 	// epochs holds the first offset of each epoch in the log, both rising.
 	epochs []kafka.OffsetAndEpoch
 	end    kafka.Offset
@@ -82,6 +81,14 @@ func (l *logView) truncate(to kafka.Offset) {
 	}
 }
 
+// reset drops everything: the log now begins where the snapshot ends. A flush
+// in flight is worth nothing any more.
+func (l *logView) reset(id kafka.OffsetAndEpoch) {
+	l.start, l.snapshot, l.epochs = id, id, nil
+	l.end, l.flushed = id.Offset, id.Offset
+	l.flight.Offset, l.flight.Epoch = 0, 0
+}
+
 // startFlush begins a flush of all that is not on disk, unless one runs.
 func (l *logView) startFlush() (Flush, bool) {
 	if l.flight.Seq != 0 || l.flushed >= l.end {
@@ -125,7 +132,7 @@ const (
 // the log (ReplicatedLog.validateOffsetAndEpoch). For posDiverging it gives
 // where the follower's epoch ends here, for posSnapshot what to load.
 func (l *logView) validate(offset kafka.Offset, epoch kafka.Epoch) (validity, kafka.OffsetAndEpoch) {
-	if l.offer && offset == 0 && l.snapshot.Offset > 0 {
+	if offset == 0 && l.snapshot.Offset > 0 {
 		return posSnapshot, l.snapshot // quicker than reading the whole log
 	}
 	if l.start.Offset == 0 && offset == 0 && epoch == 0 {

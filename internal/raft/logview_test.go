@@ -41,7 +41,6 @@ func TestValidatePositions(t *testing.T) {
 	plain := logView{epochs: []kafka.OffsetAndEpoch{{Offset: 0, Epoch: 1}, {Offset: 5, Epoch: 3}}, end: 9}
 	trimmed := plain
 	trimmed.start, trimmed.snapshot = kafka.OffsetAndEpoch{Offset: 3, Epoch: 1}, kafka.OffsetAndEpoch{Offset: 7, Epoch: 3}
-	trimmed.offer = true
 	trimmed.epochs = []kafka.OffsetAndEpoch{{Offset: 3, Epoch: 1}, {Offset: 5, Epoch: 3}}
 	for _, c := range []struct {
 		log  *logView

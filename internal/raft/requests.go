@@ -37,6 +37,10 @@ func (c *Core) forgetRequests() { c.peers = c.peers[:0] }
 // request sends body to the node unless a request is outstanding or paused
 // there; then wake tells when to try again.
 func (c *Core) request(to kafka.NodeID, body Body) bool {
+	return c.requestAt(to, c.endpointsOf(to), body)
+}
+
+func (c *Core) requestAt(to kafka.NodeID, at []kafka.Endpoint, body Body) bool {
 	p := c.peer(to)
 	if p.pending != 0 && p.deadline <= c.now.Mono {
 		p.pending, p.resume = 0, c.now.Mono.Add(c.opts.RetryBackoff)
@@ -53,7 +57,7 @@ func (c *Core) request(to kafka.NodeID, body Body) bool {
 	p.pending, p.deadline = c.nextID, c.now.Mono.Add(c.opts.RequestTimeout)
 	_, p.fetch = body.(*FetchRequest)
 	c.wake = min(c.wake, p.deadline)
-	c.out.Requests = append(c.out.Requests, Outgoing{To: to, At: c.endpointsOf(to), ID: c.nextID, Body: body})
+	c.out.Requests = append(c.out.Requests, Outgoing{To: to, At: at, ID: c.nextID, Body: body})
 	return true
 }
 
@@ -70,6 +74,7 @@ func (c *Core) endpointsOf(id kafka.NodeID) []kafka.Endpoint {
 func (c *Core) requestFailed(to kafka.NodeID, id uint64) {
 	if p := c.peer(to); p.pending == id && id != 0 {
 		p.pending, p.resume = 0, c.now.Mono.Add(c.opts.RetryBackoff)
+		c.featuresFailed(to)
 	}
 }
 
@@ -87,6 +92,16 @@ func (c *Core) handleRequest(r Request) {
 		c.reply(r.Token, c.handleEnd(b))
 	case *FetchRequest:
 		c.handleFetch(r.Token, b)
+	case *FetchSnapshotRequest:
+		c.reply(r.Token, c.handleFetchSnapshot(b))
+	case *AddVoterRequest:
+		c.handleAddVoter(r.Token, b)
+	case *RemoveVoterRequest:
+		c.handleRemoveVoter(r.Token, b)
+	case *UpdateVoterRequest:
+		c.reply(r.Token, c.handleUpdateVoter(b))
+	case *UpgradeRequest:
+		c.reply(r.Token, c.handleUpgrade(b))
 	}
 }
 
@@ -111,6 +126,16 @@ func (c *Core) handleResponse(r Response) {
 		}
 	case *FetchResponse:
 		ok = c.fetchResponse(r.From, b)
+	case *FetchSnapshotResponse:
+		ok = c.snapshotResponse(r.From, b)
+	case *FeaturesResponse:
+		ok = c.featuresResponse(r.From, b)
+	case *UpdateVoterResponse:
+		ok = c.updateVoterResponse(b)
+	case *AddVoterResponse:
+		ok = c.joinResponse(b.Error)
+	case *RemoveVoterResponse:
+		ok = c.joinResponse(b.Error)
 	}
 	if !ok {
 		c.pause(r.From)

@@ -62,6 +62,9 @@ func (c *Core) enter(role Role, el ElectionState) {
 	for _, p := range wasLead.parked {
 		c.reply(p.token, c.fetchError(kafka.ErrNotLeaderForPartition))
 	}
+	if ch := wasLead.change; ch != nil {
+		c.answerChange(ch, kafka.ErrNotLeaderForPartition, "")
+	}
 	if wasLead.led {
 		epoch := wasLead.epoch
 		c.out.Resigned = &epoch
@@ -108,7 +111,7 @@ func (c *Core) becomeFollower(epoch kafka.Epoch, leader kafka.NodeID, addr []kaf
 	} else if v, ok := c.voters().Find(leader); ok && c.leaderAddr == nil {
 		c.leaderAddr = v.Endpoints
 	}
-	c.follow = follow{}
+	c.follow = follow{update: c.now.Mono.Add(c.opts.FetchTimeout)}
 	c.timer = c.now.Mono.Add(c.opts.FetchTimeout)
 	if !c.isVoter() {
 		c.timer = kafka.Never // observers look for a leader by fetching elsewhere
@@ -219,7 +222,7 @@ func (c *Core) roleDeadline() kafka.Mono {
 	if c.shutdown {
 		return kafka.Never
 	}
-	return c.timer
+	return min(c.timer, c.joinDeadline())
 }
 
 // connectionLost lets a follower stand soon after its leader died (Trap 16). A

@@ -279,9 +279,6 @@ func render(e *Effects) string {
 	for _, r := range e.Replies {
 		p("reply %d %s", r.Token, renderBody(r.Body))
 	}
-	if e.FetchSnapshot != nil {
-		p("fetch snapshot %v", *e.FetchSnapshot)
-	}
 	if l := e.Leader; l != nil {
 		p("publish leader=%d epoch=%d", l.Leader, l.Epoch)
 	}

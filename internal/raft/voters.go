@@ -98,6 +98,19 @@ func (s VoterSet) with(v Voter) VoterSet {
 	return VoterSet{c}
 }
 
+// without gives the set that lacks the voter with exactly this key. It reports
+// false if there is none, or nobody would be left (VoterSet.removeVoter).
+func (s VoterSet) without(key ReplicaKey) (VoterSet, bool) {
+	i := slices.IndexFunc(s.voters, func(v Voter) bool { return v.Key == key })
+	if i < 0 || len(s.voters) == 1 {
+		return s, false
+	}
+	return VoterSet{slices.Delete(slices.Clone(s.voters), i, i+1)}, true
+}
+
+// equal compares all that is known of all members.
+func (s VoterSet) equal(o VoterSet) bool { return slices.EqualFunc(s.voters, o.voters, Voter.equal) }
+
 // String lists the members, e.g. "{1, 2@dir}".
 func (s VoterSet) String() string {
 	var b strings.Builder
@@ -133,6 +146,13 @@ func (h *history) truncate(to kafka.Offset) {
 	for len(h.entries) > 0 && h.entries[len(h.entries)-1].Offset >= max(to, 0) {
 		h.entries = h.entries[:len(h.entries)-1]
 	}
+}
+
+// reset forgets the log's records for those of a snapshot. What the
+// configuration says stays, since snapshots of kraft.version 0 hold no voters.
+func (h *history) reset(snapshot []Control) {
+	h.truncate(0)
+	h.add(snapshot...)
 }
 
 // compact forgets records whose effect a snapshot that ends at end contains

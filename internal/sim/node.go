@@ -271,12 +271,12 @@ func (n *node) crash(power bool) {
 }
 
 // watch sees each step of the raft core before its effects are performed.
-func (n *node) watch(_ raft.Event, out *raft.Effects) {
+func (n *node) watch(ev raft.Event, out *raft.Effects) {
 	if out.Flush != nil {
 		n.flushing = out.Flush
 	}
 	n.begins = out.LeaderChange
-	n.w.check.stepped(n, out)
+	n.w.check.stepped(n, ev, out)
 }
 
 // published is told of every change that the replica regards as committed.
@@ -338,7 +338,6 @@ func (e executor) Background(work func() error, done func(error)) {
 		}
 		err := work()
 		w.event("written", n.id, kafka.NoNode)
-		w.counts.Snapshots++
 		n.do(e.life, func() { done(err) })
 	})
 }

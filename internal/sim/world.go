@@ -42,6 +42,7 @@ type World struct {
 	counts  Counts
 	hash    uint64
 	faults  bool
+	quiet   bool // clients ask for nothing more
 	failed  error
 }
 

@@ -18,7 +18,6 @@ func main() {
 	seed := flag.Uint64("seed", 1, "first seed")
 	seeds := flag.Uint64("seeds", 100, "how many seeds")
 	events := flag.Int("events", 10000, "events per seed while faults last")
-	nodes := flag.Int("nodes", 0, "voters; 0 is three, and five in every third seed")
 	twice := flag.Bool("twice", false, "run each seed twice and compare the traces")
 	flag.Parse()
 
@@ -28,7 +27,7 @@ func main() {
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := range next {
-				cfg := sim.Config{Seed: *seed + i, Nodes: voters(*nodes, *seed+i), Events: *events}
+				cfg := sim.Config{Seed: *seed + i, Events: *events}
 				results[i] = sim.Run(cfg)
 				if *twice && results[i].Violation == nil && sim.Run(cfg).Hash != results[i].Hash {
 					results[i].Violation = fmt.Errorf("seed %d: two runs, two traces", cfg.Seed)
@@ -42,16 +41,6 @@ func main() {
 	close(next)
 	wg.Wait()
 	os.Exit(report(results))
-}
-
-func voters(nodes int, seed uint64) int {
-	switch {
-	case nodes > 0:
-		return nodes
-	case seed%3 == 0:
-		return 5
-	}
-	return 3
 }
 
 func report(results []sim.Result) int {
