@@ -10,6 +10,9 @@ import (
 type durableChecker struct {
 	w      *World
 	synced map[kafka.NodeID]kafka.Offset
+	// running is what the flush that is running may cover: not what has been cut
+	// off meanwhile.
+	running map[kafka.NodeID]kafka.Offset
 }
 
 // booted checks that the log still holds what was synced. After that the core
@@ -21,20 +24,32 @@ func (c *durableChecker) booted(n *node) {
 	c.synced[n.id] = n.r.Store().StartOffset() // a snapshot that is durable stands for what it holds
 }
 
-// covers notes that a sync which covers the log up to end has succeeded.
-func (c *durableChecker) covers(n *node, end kafka.Offset) {
-	c.synced[n.id] = max(c.synced[n.id], end)
+// begins notes that a sync begins that will cover the log up to end.
+func (c *durableChecker) begins(n *node, end kafka.Offset) { c.running[n.id] = end }
+
+// ends notes that it has succeeded.
+func (c *durableChecker) ends(n *node) {
+	c.synced[n.id] = max(c.synced[n.id], c.running[n.id])
 }
 
 func (c *durableChecker) wiped(n *node) { delete(c.synced, n.id) }
 
-func (c *durableChecker) stepped(n *node, out *raft.Effects) {
+func (c *durableChecker) stepped(n *node, ev raft.Event, out *raft.Effects) {
 	if out.Truncate != nil {
-		c.synced[n.id] = min(c.synced[n.id], *out.Truncate)
+		c.cut(n, *out.Truncate)
 	}
 	if out.LoadSnapshot != nil {
+		c.cut(n, 0)
 		c.synced[n.id] = out.LoadSnapshot.Offset
 	}
+	if ev, ok := ev.(raft.LogStartMoved); ok { // the snapshot that ends there is durable
+		c.synced[n.id] = max(c.synced[n.id], ev.Start.Offset)
+	}
+}
+
+func (c *durableChecker) cut(n *node, to kafka.Offset) {
+	c.synced[n.id] = min(c.synced[n.id], to)
+	c.running[n.id] = min(c.running[n.id], to)
 }
 
 func (c *durableChecker) sent(n *node, b raft.Body) {

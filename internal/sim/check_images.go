@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"encoding/json"
 	"fmt"
+	"slices"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -83,7 +85,7 @@ func (c *imageChecker) compare(img *metadata.Image, who string) {
 		c.hashes[end] = want
 	}
 	if img.Hash() != want {
-		c.w.violate("image", "%s has another state at offset %d", who, end)
+		c.w.violate("image", "%s has another state at offset %d: %s", who, end, difference(c.images[end], img))
 	}
 }
 
@@ -136,4 +138,30 @@ func (c *imageChecker) reload(n *node) {
 		return
 	}
 	c.compare(delta.Apply(p), who)
+}
+
+// difference lists the records that only one of two images would write, up to a
+// few.
+func difference(want, got *metadata.Image) string {
+	lines := func(img *metadata.Image) (out []string) {
+		_ = img.WriteSnapshot(func(m record.Message, _ int16) error {
+			text, _ := json.Marshal(m) // follows pointers
+			out = append(out, m.Kind()+string(text))
+			return nil
+		})
+		return out
+	}
+	a, b := lines(want), lines(got)
+	s := ""
+	for side, list := range [][]string{a, b} {
+		other := [][]string{b, a}[side]
+		shown := 0
+		for _, l := range list {
+			if !slices.Contains(other, l) && shown < 3 {
+				shown++
+				s += []string{" want ", " has "}[side] + l
+			}
+		}
+	}
+	return s
 }

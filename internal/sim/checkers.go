@@ -31,7 +31,7 @@ func newCheckers(w *World) checkers {
 		mono:       &monotonicChecker{w: w, seen: map[kafka.NodeID]*lifeSeen{}},
 		prefix:     &prefixChecker{w: w},
 		payloads:   &payloadChecker{w: w, sums: map[kafka.OffsetAndEpoch]uint64{}},
-		durable:    &durableChecker{w: w, synced: map[kafka.NodeID]kafka.Offset{}},
+		durable:    &durableChecker{w: w, synced: map[kafka.NodeID]kafka.Offset{}, running: map[kafka.NodeID]kafka.Offset{}},
 		votes:      &voteChecker{w: w, given: map[voteKey]kafka.NodeID{}},
 		voters:     newVoterSetChecker(w),
 		images:     newImageChecker(w),
@@ -59,7 +59,7 @@ func (c *checkers) stepped(n *node, ev raft.Event, out *raft.Effects) {
 	c.mono.stepped(n, out)
 	c.leaders.stepped(n, out)
 	c.payloads.stepped(n, out)
-	c.durable.stepped(n, out)
+	c.durable.stepped(n, ev, out)
 	c.voters.stepped(n, out)
 	counts := &c.leaders.w.counts
 	switch {

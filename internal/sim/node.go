@@ -98,6 +98,7 @@ func (n *node) boot() {
 	}
 	n.rnd = rand.New(rand.NewPCG(n.w.rng.Uint64(), uint64(n.id)))
 	n.net = &nodeNet{n: n, life: n.life, replyTo: map[uint64]func(raft.Body){}}
+	n.noteDisk()
 	r, err := quorum.OpenReplica(n.options(), executor{n, n.life})
 	if err != nil {
 		if injected(err) {
@@ -251,6 +252,7 @@ func (n *node) crash(power bool) {
 	n.alive = false
 	n.w.counts.Crashes++
 	n.w.note("%d crashes, power %t", n.id, power)
+	n.noteDisk()
 	n.fault.Heal()
 	if n.full > 0 {
 		n.fault.SetBudget(0)
@@ -298,11 +300,11 @@ type executor struct {
 // at its end; what is appended meanwhile may or may not be covered.
 func (e executor) Flush(work func() error, done func(error)) {
 	n, w := e.n, e.n.w
-	f := n.flushing
+	w.check.durable.begins(n, n.flushing.Offset)
 	var err error
 	sync := func() {
 		if err = work(); err == nil {
-			w.check.durable.covers(n, f.Offset)
+			w.check.durable.ends(n)
 		}
 	}
 	early := w.rng.IntN(2) == 0

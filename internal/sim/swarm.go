@@ -49,8 +49,9 @@ func (w *World) draw() swarm {
 	s.latency = pick(w, 3*time.Millisecond, 20*time.Millisecond)
 	s.every = pick(w, 300*time.Millisecond, time.Second, 3*time.Second)
 	s.segmentBytes = pick[int64](w, 2048, 4096, 1<<20)
-	s.fetchBytes = pick(w, 1, 300, 4096, 1<<20)
+	s.fetchBytes = pick(w, 300, 1000, 4096, 1<<20)
 	s.snapshotBytes = pick[int64](w, 300, 3000, 20000)
+	s.retention = pick[int64](w, -1, 6000, 20000)
 	s.fastFailover = w.rng.IntN(2) == 0
 	rate := func(p float64) float64 {
 		if w.rng.IntN(2) == 0 {

@@ -18,6 +18,7 @@ func main() {
 	seed := flag.Uint64("seed", 1, "first seed")
 	seeds := flag.Uint64("seeds", 100, "how many seeds")
 	events := flag.Int("events", 10000, "events per seed while faults last")
+	trace := flag.Bool("trace", false, "print every event; for one seed")
 	twice := flag.Bool("twice", false, "run each seed twice and compare the traces")
 	flag.Parse()
 
@@ -28,6 +29,9 @@ func main() {
 		wg.Go(func() {
 			for i := range next {
 				cfg := sim.Config{Seed: *seed + i, Events: *events}
+				if *trace {
+					cfg.Trace = os.Stdout
+				}
 				results[i] = sim.Run(cfg)
 				if *twice && results[i].Violation == nil && sim.Run(cfg).Hash != results[i].Hash {
 					results[i].Violation = fmt.Errorf("seed %d: two runs, two traces", cfg.Seed)
