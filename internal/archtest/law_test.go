@@ -19,9 +19,9 @@ var floors = []struct {
 	packages []string
 }{
 	{"vocabulary", []string{"kafka", "wire", "batch", "record", "producerstate", "config"}},
-	{"leaves", []string{"vfs", "seglog/logdir", "seglog"}},
-	{"pure cores", []string{"raft", "metadata", "controller", "lifecycle", "replica", "session"}},
-	{"shells", []string{"quorum", "partition"}},
+	{"leaves", []string{"vfs", "seglog/logdir", "seglog", "peer"}},
+	{"pure cores", []string{"raft", "raftwire", "metadata", "controller", "lifecycle", "replica", "session"}},
+	{"shells", []string{"quorum", "raftnet", "partition"}},
 	{"edge", []string{"network", "handler", "bench", "server", "cli"}},
 }
 

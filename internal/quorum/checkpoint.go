@@ -1,6 +1,7 @@
 package quorum
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -300,11 +301,10 @@ func listSnapshots(fsys vfs.FS, dir string) ([]kafka.OffsetAndEpoch, error) {
 			ids = append(ids, id)
 		}
 	}
-	slices.SortFunc(ids, func(a, b kafka.OffsetAndEpoch) int {
-		if a.Offset != b.Offset {
-			return int(min(max(a.Offset-b.Offset, -1), 1))
-		}
-		return int(a.Epoch) - int(b.Epoch)
-	})
+	slices.SortFunc(ids, compareSnapshots)
 	return ids, nil
+}
+
+func compareSnapshots(a, b kafka.OffsetAndEpoch) int {
+	return cmp.Or(cmp.Compare(a.Offset, b.Offset), cmp.Compare(a.Epoch, b.Epoch))
 }

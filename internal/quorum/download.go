@@ -94,7 +94,7 @@ func (s *Store) seal(p *part, emit func(record.Message, int16) error) (Sealed, e
 	if err = s.opts.FS.Rename(name+partSuffix, name); err == nil {
 		err = s.opts.FS.SyncDir(path.Dir(name))
 	}
-	return Sealed{LastContained: content.LastContained, Control: content.Control}, err
+	return Sealed(content), err
 }
 
 // ResetLog implements Disk. The snapshot is durable, so that a crash at any

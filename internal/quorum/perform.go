@@ -182,9 +182,6 @@ func performApp(out *raft.Effects, app App) error {
 	if out.Leader != nil {
 		app.LeaderChanged(*out.Leader)
 	}
-	if out.Resigned != nil {
-		app.Resigned(*out.Resigned)
-	}
 	if out.LoadSnapshot != nil {
 		if err := app.LoadSnapshot(*out.LoadSnapshot); err != nil {
 			return err
@@ -194,6 +191,9 @@ func performApp(out *raft.Effects, app App) error {
 		if err := app.Committed(*out.HighWatermark); err != nil {
 			return err
 		}
+	}
+	if out.Resigned != nil {
+		app.Resigned(*out.Resigned)
 	}
 	if out.Led != nil {
 		app.Led(*out.Led)

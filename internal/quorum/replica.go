@@ -98,6 +98,9 @@ func (q *Replica) load() error {
 	if err != nil {
 		return err
 	}
+	if err := mayVote(q.opts, rec.Raft); err != nil {
+		return errors.Join(err, store.Close())
+	}
 	img := metadata.Empty()
 	if rec.Snapshot.Offset > 0 {
 		img = delta.Apply(metadata.Provenance{
@@ -111,6 +114,29 @@ func (q *Replica) load() error {
 	q.snap.begin(img.Provenance())
 	q.leader.Store(&raft.LeaderAndEpoch{Leader: kafka.NoNode, Epoch: kafka.NoEpoch})
 	return nil
+}
+
+// ErrVoteForgotten: the file that holds this voter's vote is gone.
+var ErrVoteForgotten = errors.New("quorum-state is missing")
+
+// mayVote refuses a voter among others that has a log, but no quorum-state: it
+// may have voted in an epoch that its log does not show, and would vote again
+// (HC-006). A quorum of one has nobody to contradict it.
+func mayVote(opts Options, disk raft.Restored) error {
+	if disk.Election != nil || disk.End == 0 {
+		return nil
+	}
+	var voters raft.VoterSet
+	for _, c := range disk.Control {
+		if c.Voters != nil {
+			voters = *c.Voters
+		}
+	}
+	if voters.Len() < 2 || !voters.Contains(opts.Raft.Self) {
+		return nil
+	}
+	return fmt.Errorf("%w in %s/%s: node %d is one of the voters %s and may have voted already; restore the file, or replace this voter: remove it from the quorum, format its metadata directory anew, and add it again",
+		ErrVoteForgotten, opts.Dir, Folder, opts.Raft.Self.ID, voters)
 }
 
 // Subscribe adds someone who is told of every committed change, in offset

@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/raft"
+	"moldau/internal/vfs"
 )
 
 // mesh connects quorums in one process. Messages are delivered by goroutines of
@@ -57,6 +59,15 @@ type watched struct {
 }
 
 func startThree(t *testing.T) (*mesh, map[kafka.NodeID]*watched) {
+	m, nodes := openThree(t, func(*Options) {})
+	for _, n := range nodes {
+		n.Start()
+	}
+	return m, nodes
+}
+
+// openThree opens three voters on fresh disks and starts none.
+func openThree(t *testing.T, change func(*Options)) (*mesh, map[kafka.NodeID]*watched) {
 	m := &mesh{nodes: map[kafka.NodeID]*Quorum{}, gone: map[kafka.NodeID]bool{}, reply: map[uint64]func(raft.Body){}}
 	var voters []raft.Voter
 	for id := kafka.NodeID(1); id <= 3; id++ {
@@ -75,6 +86,7 @@ func startThree(t *testing.T) (*mesh, map[kafka.NodeID]*watched) {
 		opts.Raft.RequestTimeout, opts.Raft.FetchMaxWait = 300*time.Millisecond, 50*time.Millisecond
 		opts.Net = meshPort{m, v.Key.ID}
 		opts.Fatal = func(err error) { t.Error(err) }
+		change(&opts)
 		q, err := Open(opts)
 		if err != nil {
 			t.Fatal(err)
@@ -82,9 +94,6 @@ func startThree(t *testing.T) (*mesh, map[kafka.NodeID]*watched) {
 		w := &watched{Quorum: q, id: v.Key.ID, changed: make(chan *metadata.Image, 1000)}
 		q.Subscribe(func(_ *metadata.Delta, img *metadata.Image) { w.changed <- img })
 		m.nodes[w.id], nodes[w.id] = q, w
-	}
-	for _, n := range nodes {
-		n.Start()
 	}
 	return m, nodes
 }
@@ -169,5 +178,82 @@ func TestThreeNodes(t *testing.T) {
 	for _, n := range nodes {
 		q := &testQuorum{Quorum: n.Quorum, t: t}
 		q.stopNow()
+	}
+}
+
+// A voter that was away while the others wrote, made snapshots and trimmed
+// their logs downloads the newest snapshot in parts, drops what it had, and
+// goes on from there; so does its disk (HC-039). Fails if LoadSnapshot does not
+// replace the image, ResetLog keeps the log, or ReadSnapshot ignores the position.
+func TestHC039LateVoterDownloadsSnapshot(t *testing.T) {
+	var disk vfs.FS
+	m, nodes := openThree(t, func(o *Options) {
+		o.Snapshots = SnapshotConfig{MaxBytes: 1, RetentionBytes: 1, RetentionMs: -1}
+		o.Raft.FetchMaxBytes = 700
+		if o.Raft.Self.ID == 3 {
+			disk = o.FS
+		}
+	})
+	late := nodes[3]
+	m.gone[3] = true
+	nodes[1].Start()
+	nodes[2].Start()
+	nodes[1].until(t, func(img *metadata.Image) bool { return img.Version() != 0 })
+	leader := nodes[nodes[1].Leader().Leader]
+	q := &testQuorum{Quorum: leader.Quorum, t: t}
+	q.register()
+	for i := range 20 {
+		if err := topicError(<-q.submit(createTopic(fmt.Sprint("topic", i)))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	leader.until(t, func(*metadata.Image) bool { return leader.Describe().LogStart > 10 })
+	m.mu.Lock()
+	m.gone[3] = false
+	m.mu.Unlock()
+	late.Start()
+	end := leader.Image().Provenance().EndOffset
+	img := late.until(t, func(img *metadata.Image) bool { return img.Provenance().EndOffset >= end })
+	if img.Provenance().EndOffset == end && img.Hash() != leader.Image().Hash() {
+		t.Error("the late voter has another state")
+	}
+	if start := late.Describe().LogStart; start <= 10 {
+		t.Errorf("the late voter's log starts at %d: it did not load a snapshot", start)
+	}
+	for _, n := range nodes {
+		q := &testQuorum{Quorum: n.Quorum, t: t}
+		q.stopNow()
+	}
+	_, rec, err := OpenStore(StoreOptions{FS: disk, Dir: "data", OpenLog: func(folder string) (Log, error) {
+		return OpenSegments(disk, folder, LogConfig{SegmentBytes: 1 << 20, SegmentMs: 1 << 40}, func() kafka.WallMs { return 1 }, nil)
+	}}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rec.Snapshot.Offset <= 10 || rec.Raft.Start.Offset < 10 || rec.Raft.End < end {
+		t.Errorf("on the late voter's disk is %+v", rec.Raft)
+	}
+}
+
+// Fails if mayVote does not look for other voters, or for a log.
+func TestHC006QuorumStateOfAVoterIsMissing(t *testing.T) {
+	disks := map[kafka.NodeID]Options{}
+	_, nodes := openThree(t, func(o *Options) { disks[o.Raft.Self.ID] = *o })
+	for _, n := range nodes {
+		n.Start()
+	}
+	for _, n := range nodes {
+		n.until(t, func(img *metadata.Image) bool { return img.Version() != 0 })
+	}
+	for _, n := range nodes {
+		q := &testQuorum{Quorum: n.Quorum, t: t}
+		q.stopNow()
+	}
+	o := disks[2]
+	if err := o.FS.Remove("data/" + Folder + "/" + quorumStateFile); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(o); !errors.Is(err, ErrVoteForgotten) {
+		t.Errorf("a voter that has lost its quorum-state opens: %v", err)
 	}
 }

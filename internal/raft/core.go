@@ -265,11 +265,15 @@ func (c *Core) logStartMoved(start kafka.OffsetAndEpoch) {
 	c.history.compact(start.Offset)
 }
 
-// membership adjusts the election or fetch timer when an appended or a
-// truncated record has made a voter of this node, or an observer.
+// membership adjusts the election or fetch timer when a record that was
+// appended, cut or loaded has made a voter of this node, or an observer.
 func (c *Core) membership() {
 	switch {
-	case c.role != Follower && c.role != Unattached:
+	case c.role == Leader || c.role == Resigned:
+	case c.role == Prospective || c.role == Candidate:
+		if !c.isVoter() {
+			c.afterLostPreVote() // a loaded snapshot says so
+		}
 	case !c.isVoter():
 		c.timer = kafka.Never
 	case c.timer != kafka.Never:

@@ -21,6 +21,7 @@ type Info struct {
 	Leader        kafka.NodeID
 	Epoch         kafka.Epoch
 	HighWatermark kafka.Offset
+	LogStart      kafka.Offset
 	EndOffset     kafka.Offset
 	Voters        []ReplicaInfo
 	VoterSet      VoterSet
@@ -32,7 +33,7 @@ type Info struct {
 func (c *Core) Describe(now kafka.Now) Info {
 	info := Info{
 		Role: c.role, Leader: c.election.Leader, Epoch: c.election.Epoch,
-		HighWatermark: c.hw, EndOffset: c.log.end, VoterSet: c.voters(), KRaftVersion: c.KRaftVersion(),
+		HighWatermark: c.hw, LogStart: c.log.start.Offset, EndOffset: c.log.end, VoterSet: c.voters(), KRaftVersion: c.KRaftVersion(),
 	}
 	for _, v := range info.VoterSet.All() {
 		r := ReplicaInfo{Key: v.Key, EndOffset: kafka.NoOffset, LastFetchMs: kafka.NoTimestamp, LastCaughtMs: kafka.NoTimestamp}

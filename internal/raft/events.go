@@ -198,11 +198,11 @@ type Effects struct {
 	Replies  []Reply
 	// Leader is the pair to publish, if it has changed.
 	Leader *LeaderAndEpoch
-	// Resigned tells that the leadership which Led announced has ended.
-	// Proposals of that epoch may or may not survive.
-	Resigned *kafka.Epoch
 	// HighWatermark is the new one, if it has moved.
 	HighWatermark *kafka.Offset
+	// Resigned tells that the leadership which Led announced has ended.
+	// Proposals of that epoch beyond HighWatermark may or may not survive.
+	Resigned *kafka.Epoch
 	// Led tells that this node leads the epoch and that all before it is
 	// committed: once the application has replayed up to HighWatermark it may
 	// propose (HC-016).

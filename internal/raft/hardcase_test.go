@@ -63,3 +63,43 @@ func TestTrap6TailIsUncommittedUntilLearnt(t *testing.T) { runScript(t, "trap6.t
 
 // Fails if connectionLost leaves follow.fetched set.
 func TestTrap16ConnectionLossMeetsPreVote(t *testing.T) { runScript(t, "trap16.txt") }
+
+// Fails if votersAt ignores a set that is not committed.
+func TestHC024VotersActWhenAppended(t *testing.T) { runScript(t, "hc024.txt") }
+
+// Fails if changeable does not ask for c.lead.led.
+func TestHC025NoChangeBeforeOwnEpochCommit(t *testing.T) { runScript(t, "hc025.txt") }
+
+// Fails if changeable does not compare with c.hw.
+func TestHC026OneChangeAtATime(t *testing.T) { runScript(t, "hc026.txt") }
+
+// Fails if diverged does not truncate the history, or membership leaves timers alone.
+func TestHC027VotersFallAndTimersFollow(t *testing.T) { runScript(t, "hc027.txt") }
+
+// Fails if changeCommitted does not resign, or advance counts the leader anyway.
+func TestHC028LeaderRemovesItself(t *testing.T) { runScript(t, "hc028.txt") }
+
+// Fails if position or contact look at replicas that are no voters.
+func TestHC029RemovedNodesDoNotCount(t *testing.T) { runScript(t, "hc029.txt") }
+
+// Fails if Voter.matches compares the id alone.
+func TestHC031SameNodeOtherDisk(t *testing.T) { runScript(t, "hc031.txt") }
+
+// Fails if snapshotResponse does not compare the position.
+func TestHC037SnapshotDownload(t *testing.T) { runScript(t, "hc037.txt") }
+
+// Fails if enter keeps the download.
+func TestTrap7DownloadBelongsToOneLeader(t *testing.T) { runScript(t, "trap7.txt") }
+
+// AddVoter and RemoveVoter: what is refused, and how a change ends.
+func TestVoterChanges(t *testing.T) { runScript(t, "voters.txt") }
+
+// UpdateVoter, both sides. Fails, among others, if joinDeadline does not ask
+// whether there is anything to tell (HC-018).
+func TestUpdateVoter(t *testing.T) { runScript(t, "update.txt") }
+
+// Fails if handleUpgrade does not ask for every voter's word (Trap 17).
+func TestTrap17UpgradeOfKRaftVersion(t *testing.T) { runScript(t, "upgrade.txt") }
+
+// Fails if wants drops the case of a former disk.
+func TestAutoJoin(t *testing.T) { runScript(t, "join.txt") }

@@ -25,6 +25,17 @@ import (
 //	fetched from=2 epoch=3 leader=2 [hw=n] [batches=0-3/1,…] [diverge=end/epoch] [err=code] [id=n]
 //	acked from=2 epoch=3 | failed to=2
 //	flushed seq=1 to=end/epoch | propose epoch=1 n=3 [base=o]
+//	fetchsnap from=2 epoch=3 snap=offset/epoch [pos=n]
+//	part from=2 epoch=3 leader=2 snap=offset/epoch pos=n n=bytes size=n [err=code] [id=n]
+//	sealed snap=offset/epoch [voters=1,2] [bad]
+//	add voter=4 [early] [cluster=c] | remove voter=3 | update from=3 epoch=2 [max=1] [port=n]
+//	features from=4 [max=1] [err=code] | updated from=2 epoch=3 [err=code] | joined from=2 [err=code]
+//	upgrade level=1 [validate]
+//
+// A batch of fetched may carry a voter set: 5-5/1[1+2+3]. Voters have the
+// directory 100 + id under kraft=1; dir=n in a command means another. "new" takes
+// snap=offset/epoch (newest snapshot), port=n (this node listens there),
+// autojoin, broker, stale=yes (this node's entry lacks its endpoints).
 //
 // With RAFT_UPDATE=1 in the environment the expected parts are rewritten.
 type script struct {
@@ -145,17 +156,10 @@ func (s *script) run(line string) string {
 }
 
 func (s *script) create(a args) {
-	var voters []Voter
-	for _, k := range ids(a["voters"]) {
-		v := Voter{Key: k, MaxKRaft: 1}
-		if a.num("kraft", 0) > 0 {
-			v.Key.Dir = kafka.DirectoryID{15: byte(100 + k.ID)}
-		}
-		voters = append(voters, v)
-	}
-	set, err := NewVoterSet(voters...)
-	if err != nil {
-		panic(err)
+	set := scriptVoters(ids(a["voters"]), a.num("kraft", 0))
+	if v, ok := set.Find(kafka.NodeID(a.num("id", 1))); ok && a["stale"] == "" {
+		v.Endpoints = scriptEndpoints(a)
+		set = set.with(v)
 	}
 	id := kafka.NodeID(a.num("id", 1))
 	at := kafka.Offset(a.num("voterat", -1))
@@ -173,14 +177,94 @@ func (s *script) create(a args) {
 		l := ids(st)
 		disk.Election = &ElectionState{Epoch: kafka.Epoch(l[0].ID), Leader: l[1].ID, Voted: l[2]}
 	}
+	if st, ok := a["snap"]; ok {
+		disk.Snapshot = pair(st)
+	}
 	_, fast := a["fast"]
+	_, join := a["autojoin"]
+	_, broker := a["broker"]
 	s.core = New(Options{
-		Self: ReplicaKey{ID: id, Dir: kafka.DirectoryID{15: byte(100 + id)}}, MaxKRaft: 1, CanBecomeVoter: true,
+		ClusterID: a["cluster"],
+		Self:      scriptKey(id, a), MaxKRaft: 1, CanBecomeVoter: !broker, AutoJoin: join, Endpoints: scriptEndpoints(a),
 		ElectionTimeout: time.Second, ElectionBackoffMax: time.Second, FetchTimeout: 2 * time.Second,
 		RequestTimeout: 2 * time.Second, RetryBackoff: 20 * time.Millisecond,
 		FetchMaxWait: 500 * time.Millisecond, FetchMaxBytes: 1 << 20, FastFailover: fast, Seed: 1,
 	}, disk)
 	s.now, s.sent = kafka.Now{}, map[kafka.NodeID]uint64{}
+}
+
+func scriptKey(id kafka.NodeID, a args) ReplicaKey {
+	return ReplicaKey{ID: id, Dir: kafka.DirectoryID{15: byte(a.num("dir", int64(100+id)))}}
+}
+
+func scriptEndpoints(a args) []kafka.Endpoint {
+	if _, ok := a["port"]; !ok {
+		return nil
+	}
+	return []kafka.Endpoint{{Name: "CONTROLLER", Host: "h", Port: uint16(a.num("port", 0))}}
+}
+
+// membershipEvent reads the commands of voter changes and snapshots.
+func (s *script) membershipEvent(f []string, a args, lead Leadership) (Event, bool) {
+	from := kafka.NodeID(a.num("from", 0))
+	id := uint64(a.num("id", int64(s.sent[from])))
+	request := func(b Body) (Event, bool) { s.token++; return Request{Token: s.token, Body: b}, true }
+	voter := kafka.NodeID(a.num("voter", int64(from)))
+	key := ReplicaKey{ID: voter, Dir: kafka.DirectoryID{15: byte(a.num("dir", int64(100+voter)))}}
+	code := kafka.ErrorCode(a.num("err", 0))
+	var snap kafka.OffsetAndEpoch
+	if v, ok := a["snap"]; ok {
+		snap = pair(v)
+	}
+	switch f[0] {
+	case "fetchsnap":
+		return request(&FetchSnapshotRequest{ClusterID: a["cluster"], Replica: key, CurrentLeaderEpoch: lead.LeaderEpoch, ID: snap, Position: a.num("pos", 0), MaxBytes: 50})
+	case "part":
+		return Response{From: from, ID: id, Body: &FetchSnapshotResponse{Leadership: lead, ID: snap, Position: a.num("pos", 0),
+			SizeBytes: a.num("size", 0), Bytes: make([]byte, a.num("n", 0))}}, true
+	case "sealed":
+		_, bad := a["bad"]
+		e := SnapshotSealed{ID: snap, Bad: bad}
+		if v, ok := a["voters"]; ok {
+			set := scriptVoters(ids(v), 1)
+			e.Control = []Control{{Offset: snap.Offset - 1, KRaft: 1}, {Offset: snap.Offset - 1, Voters: &set}}
+		}
+		return e, true
+	case "add":
+		_, early := a["early"]
+		return request(&AddVoterRequest{ClusterID: a["cluster"], Voter: Voter{Key: key, Endpoints: scriptEndpoints(a)}, AckEarly: early})
+	case "remove":
+		return request(&RemoveVoterRequest{ClusterID: a["cluster"], Voter: key})
+	case "update":
+		return request(&UpdateVoterRequest{CurrentLeaderEpoch: lead.LeaderEpoch, Voter: Voter{Key: key, Endpoints: scriptEndpoints(a), MaxKRaft: int16(a.num("max", 1))}})
+	case "upgrade":
+		_, validate := a["validate"]
+		return request(&UpgradeRequest{Level: int16(a.num("level", 1)), ValidateOnly: validate})
+	case "features":
+		return Response{From: from, ID: id, Body: &FeaturesResponse{Error: code, MaxKRaft: int16(a.num("max", 1))}}, true
+	case "updated":
+		lead.TopError, lead.Error = lead.Error, 0
+		return Response{From: from, ID: id, Body: &UpdateVoterResponse{lead}}, true
+	case "joined":
+		return Response{From: from, ID: id, Body: &AddVoterResponse{Error: code}}, true
+	}
+	return nil, false
+}
+
+func scriptVoters(keys []ReplicaKey, kraft int64) VoterSet {
+	var voters []Voter
+	for _, k := range keys {
+		v := Voter{Key: k, MaxKRaft: 1}
+		if kraft > 0 {
+			v.Key.Dir = kafka.DirectoryID{15: byte(100 + k.ID)}
+		}
+		voters = append(voters, v)
+	}
+	set, err := NewVoterSet(voters...)
+	if err != nil {
+		panic(err)
+	}
+	return set
 }
 
 func (s *script) event(f []string, a args) Event {
@@ -191,6 +275,9 @@ func (s *script) event(f []string, a args) Event {
 	id := uint64(a.num("id", int64(s.sent[from])))
 	request := func(b Body) Event { s.token++; return Request{Token: s.token, Body: b} }
 	arg := func() int { n, _ := strconv.Atoi(f[1]); return n }
+	if ev, ok := s.membershipEvent(f, a, lead); ok {
+		return ev
+	}
 	switch f[0] {
 	case "start":
 		return Start{}
@@ -205,7 +292,11 @@ func (s *script) event(f []string, a args) Event {
 	case "vote":
 		_, pre := a["pre"]
 		at := pair(a["log"])
-		return request(&VoteRequest{Voter: ReplicaKey{ID: kafka.NodeID(a.num("voter", -1))}, Replica: ReplicaKey{ID: from},
+		voter := ReplicaKey{ID: kafka.NodeID(a.num("voter", -1))}
+		if _, ok := a["dir"]; ok {
+			voter = scriptKey(voter.ID, a)
+		}
+		return request(&VoteRequest{Voter: voter, Replica: ReplicaKey{ID: from},
 			ReplicaEpoch: epoch, LastEpoch: at.Epoch, LastOffset: at.Offset, PreVote: pre})
 	case "begin":
 		return request(&BeginQuorumEpochRequest{Voter: NoReplica, LeaderID: leader, LeaderEpoch: epoch})
@@ -213,7 +304,11 @@ func (s *script) event(f []string, a args) Event {
 		return request(&EndQuorumEpochRequest{LeaderID: leader, LeaderEpoch: epoch, Successors: ids(a["succ"])})
 	case "fetch":
 		at := pair(a["at"])
-		return request(&FetchRequest{Replica: ReplicaKey{ID: from}, CurrentLeaderEpoch: epoch, FetchOffset: at.Offset, LastFetchedEpoch: at.Epoch,
+		key := ReplicaKey{ID: from}
+		if _, ok := a["dir"]; ok {
+			key = scriptKey(from, a)
+		}
+		return request(&FetchRequest{Replica: key, CurrentLeaderEpoch: epoch, FetchOffset: at.Offset, LastFetchedEpoch: at.Epoch,
 			HighWatermark: kafka.Offset(a.num("hw", int64(HighWatermarkUnsupported))), MaxWait: time.Duration(a.num("wait", 0)) * time.Millisecond, MaxBytes: 100})
 	case "voted":
 		_, yes := a["yes"]
@@ -237,12 +332,20 @@ func (s *script) event(f []string, a args) Event {
 
 func (s *script) fetched(a args, lead Leadership) *FetchResponse {
 	r := &FetchResponse{Leadership: lead, HighWatermark: kafka.Offset(a.num("hw", -1)), Diverging: NoDivergence, SnapshotID: NoDivergence}
+	if d, ok := a["snap"]; ok {
+		r.SnapshotID = pair(d)
+	}
 	if d, ok := a["diverge"]; ok {
 		r.Diverging = pair(d)
 	}
 	if l, ok := a["batches"]; ok {
 		for p := range strings.SplitSeq(l, ",") {
 			var b Batch
+			p, set, voters := strings.Cut(p, "[")
+			if voters {
+				v := scriptVoters(ids(strings.ReplaceAll(strings.TrimSuffix(set, "]"), "+", ",")), 1)
+				defer func(i int) { r.Batches[i].Control = []Control{{Offset: r.Batches[i].Base, Voters: &v}} }(len(r.Batches))
+			}
 			if _, err := fmt.Sscanf(p, "%d-%d/%d", &b.Base, &b.Last, &b.Epoch); err != nil {
 				panic(p)
 			}
@@ -267,6 +370,21 @@ func render(e *Effects) string {
 			p("  kraft.version %d, voters %s", l.KRaft, l.NewVoters)
 		}
 	}
+	if v := e.VotersChange; v != nil {
+		p("voters change at %d/%d: %s", v.Base, v.Epoch, v.Voters)
+		if v.KRaft != nil {
+			p("  kraft.version %d", *v.KRaft)
+		}
+	}
+	if x := e.SnapshotPart; x != nil {
+		p("snapshot %d/%d, %d bytes at %d", x.ID.Offset, x.ID.Epoch, len(x.Bytes), x.Position)
+	}
+	if e.SealSnapshot != nil {
+		p("seal %d/%d", e.SealSnapshot.Offset, e.SealSnapshot.Epoch)
+	}
+	if e.LoadSnapshot != nil {
+		p("load %d/%d", e.LoadSnapshot.Offset, e.LoadSnapshot.Epoch)
+	}
 	for _, x := range e.Append {
 		p("append %d-%d/%d", x.Base, x.Last, x.Epoch)
 	}
@@ -282,11 +400,11 @@ func render(e *Effects) string {
 	if l := e.Leader; l != nil {
 		p("publish leader=%d epoch=%d", l.Leader, l.Epoch)
 	}
-	if e.Resigned != nil {
-		p("resigned %d", *e.Resigned)
-	}
 	if e.HighWatermark != nil {
 		p("high watermark %d", *e.HighWatermark)
+	}
+	if e.Resigned != nil {
+		p("resigned %d", *e.Resigned)
 	}
 	if e.Led != nil {
 		p("led %d", *e.Led)
@@ -339,6 +457,35 @@ func renderBody(b Body) string {
 			s += fmt.Sprintf(" records from %d", m.Read.From)
 		}
 		return s
+	}
+	return renderMembership(b, l)
+}
+
+func renderMembership(b Body, l func(Leadership) string) string {
+	said := func(code kafka.ErrorCode, text string) string {
+		return strings.TrimSuffix(fmt.Sprintf("%s %q", code, text), ` ""`)
+	}
+	switch m := b.(type) {
+	case *FetchSnapshotRequest:
+		return fmt.Sprintf("fetch snapshot %d/%d from %d epoch=%d", m.ID.Offset, m.ID.Epoch, m.Position, m.CurrentLeaderEpoch)
+	case *FetchSnapshotResponse:
+		return fmt.Sprintf("snapshot %d/%d from %d max=%d %s", m.ID.Offset, m.ID.Epoch, m.Position, m.MaxBytes, l(m.Leadership))
+	case *FeaturesRequest:
+		return "what do you support"
+	case *AddVoterRequest:
+		return fmt.Sprintf("add me, %s", m.Voter.Key)
+	case *RemoveVoterRequest:
+		return fmt.Sprintf("remove %s", m.Voter)
+	case *UpdateVoterRequest:
+		return fmt.Sprintf("update %s at %v up to kraft.version %d", m.Voter.Key, m.Voter.Endpoints, m.Voter.MaxKRaft)
+	case *AddVoterResponse:
+		return "added " + said(m.Error, m.Message)
+	case *RemoveVoterResponse:
+		return "removed " + said(m.Error, m.Message)
+	case *UpgradeResponse:
+		return "upgraded " + said(m.Error, m.Message)
+	case *UpdateVoterResponse:
+		return "updated " + l(m.Leadership)
 	}
 	return fmt.Sprintf("%T", b)
 }

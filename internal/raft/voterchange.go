@@ -237,6 +237,11 @@ func (c *Core) appendVoters(set VoterSet, kraft *int16) kafka.Offset {
 		at++
 	}
 	c.history.add(Control{Offset: at, Voters: &set})
+	// What was on its way to a former voter must not keep its successor waiting.
+	c.peers = slices.DeleteFunc(c.peers, func(p peer) bool {
+		_, voter := set.Find(p.id)
+		return p.id >= 0 && !voter
+	})
 	c.log.append(base, at, c.election.Epoch)
 	c.out.VotersChange = &VotersChange{Base: base, Epoch: c.election.Epoch, KRaft: kraft, Voters: set}
 	return at

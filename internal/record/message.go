@@ -3,6 +3,7 @@ package record
 import (
 	"encoding/binary"
 	"fmt"
+	"reflect"
 )
 
 // Message is one record of any log: a pointer to a generated struct. A struct
@@ -79,4 +80,11 @@ func leadingInt16(buf []byte) (v int16, rest []byte, err error) {
 		return 0, nil, fmt.Errorf("%w: %d bytes, want a version of 2", ErrCorrupt, len(buf))
 	}
 	return int16(binary.BigEndian.Uint16(buf)), buf[2:], nil
+}
+
+// Defaults gives a fresh record of the kind of m, with the schema's defaults.
+func Defaults(m Message) Message {
+	d := reflect.New(reflect.TypeOf(m).Elem()).Interface().(Message)
+	d.setDefaults()
+	return d
 }

@@ -61,3 +61,6 @@ func DecodeMetadata(value []byte) (m Message, version int16, err error) {
 	}
 	return m, int16(v), nil
 }
+
+// NewMetadata gives an empty record of a type, or nil if the type is unknown.
+func NewMetadata(t MetadataType) Message { return newMetadata(t) }
