@@ -15,7 +15,7 @@ To try it:  moldau server
 It formats ./moldau-data, listens on localhost:9092 and serves any Kafka client.`,
 		SilenceUsage: true, SilenceErrors: true,
 	}
-	root.AddCommand(newServer(), newStorage(), newMetadata(), NewBench())
+	root.AddCommand(newServer(), newStorage(), newCluster(), newQuorum(), newMetadata(), NewBench())
 	return root
 }
 

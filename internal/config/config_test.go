@@ -9,7 +9,7 @@ import (
 )
 
 func TestTablesAreSorted(t *testing.T) {
-	for _, keys := range [][]Key{brokerKeys, topicKeys, groupKeys} {
+	for _, keys := range [][]Key{brokerKeys, topicKeys, groupKeys, ownKeys} {
 		if !sort.SliceIsSorted(keys, func(i, j int) bool { return keys[i].Name < keys[j].Name }) {
 			t.Error("a table is not in order of name; find would miss keys")
 		}
@@ -189,11 +189,44 @@ func TestContradictionsSayTheFix(t *testing.T) {
 		{"log.dirs=", "log.dirs has an empty name"},
 		{"num.partitions=0", "num.partitions: Value must be at least 1"},
 		{"inter.broker.listener.name=X", "add it there"},
+		{"inter.broker.listener.name=CONTROLLER", "a listener of their own"},
+		{"controller.listener.names=CONTROLLER,OTHER", "OTHER, which listeners does not have"},
+		{"listeners=PLAINTEXT://h:1,IN://h:2,CONTROLLER://h:3\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,IN:PLAINTEXT,CONTROLLER:PLAINTEXT\nadvertised.listeners=PLAINTEXT://h:1\ninter.broker.listener.name=IN", "leaves out IN"},
+		{"process.roles=broker\nlisteners=PLAINTEXT://h:1\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT", "add CONTROLLER:PLAINTEXT"},
+		{"process.roles=broker\nlisteners=PLAINTEXT://h:1\ncontroller.quorum.voters=1@h:9093", "but process.roles has no controller"},
+		{"process.roles=broker\nlisteners=PLAINTEXT://h:1\ncontroller.quorum.auto.join.enable=true", "is for controllers"},
+		{"process.roles=controller", "has others than controller.listener.names"},
+		{"process.roles=controller\nlisteners=PLAINTEXT://h:1", "listeners has none of controller.listener.names"},
 	} {
 		props, _ := ParseProperties(Default + c[0] + "\n")
 		if _, err := NewServer(props); err == nil || !strings.Contains(err.Error(), c[1]) {
 			t.Errorf("%s: %v; want it to say %q", c[0], err, c[1])
 		}
+	}
+}
+
+// Brokers and controllers alone need only what their role is about, and what
+// advertised.listeners leaves out is nobody's business.
+func TestRolesAlone(t *testing.T) {
+	for _, c := range []struct {
+		text               string
+		broker, controller bool
+	}{
+		{"process.roles=broker\nlisteners=PLAINTEXT://h:1", true, false},
+		{"process.roles=broker\nlisteners=PLAINTEXT://h:1\ncontroller.quorum.bootstrap.servers=\ncontroller.quorum.voters=7@h:9093", true, false},
+		{"process.roles=controller\nlisteners=CONTROLLER://h:1", false, true},
+		{"process.roles=controller\nlisteners=CONTROLLER://h:1\ncontroller.quorum.bootstrap.servers=\ncontroller.quorum.voters=1@h:1,2@g:1", false, true},
+	} {
+		props, _ := ParseProperties(Default + c.text + "\n")
+		s, err := NewServer(props)
+		if err != nil || s.Broker != c.broker || s.Controller != c.controller {
+			t.Errorf("%s: %v", c.text, err)
+		}
+	}
+	props, _ := ParseProperties(Default + "listeners=PLAINTEXT://h:1,IN://h:2,CONTROLLER://h:3\nlistener.security.protocol.map=PLAINTEXT:PLAINTEXT,IN:PLAINTEXT,CONTROLLER:PLAINTEXT\nadvertised.listeners=IN://g:5\n")
+	s, err := NewServer(props)
+	if err != nil || s.Advertises("PLAINTEXT") || !s.Advertises("IN") || s.Advertises("CONTROLLER") || s.InterBrokerListener != "IN" {
+		t.Errorf("%v %+v", err, s)
 	}
 }
 

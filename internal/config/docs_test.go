@@ -14,6 +14,7 @@ var docFiles = []struct {
 	{"broker.txt", brokerDocs, brokerKeys},
 	{"topic.txt", topicDocs, topicKeys},
 	{"group.txt", groupDocs, groupKeys},
+	{"own.txt", ownDocs, ownKeys},
 }
 
 // Would fail if docOf never looked at the first or the last line.

@@ -82,8 +82,13 @@ func TopicKeys() []Key { return topicKeys }
 // GroupKeys are the settings of a group; see BrokerKeys.
 func GroupKeys() []Key { return groupKeys }
 
-// BrokerKey finds a broker setting by name.
-func BrokerKey(name string) (*Key, bool) { return find(brokerKeys, name) }
+// BrokerKey finds a broker setting, or one of our own, by name.
+func BrokerKey(name string) (*Key, bool) {
+	if k, ok := find(brokerKeys, name); ok {
+		return k, true
+	}
+	return find(ownKeys, name)
+}
 
 // TopicKey finds a topic setting by name.
 func TopicKey(name string) (*Key, bool) { return find(topicKeys, name) }

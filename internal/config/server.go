@@ -39,7 +39,7 @@ type Server struct {
 	NodeID              kafka.NodeID
 	Broker, Controller  bool       // process.roles
 	Listeners           []Listener // all that this node opens
-	Advertised          []Listener // what it tells others; ports 0 are filled in later
+	Advertised          []Listener // how others reach each of Listeners; ports 0 are filled in later
 	ControllerListeners []string   // controller.listener.names
 	InterBrokerListener string
 	Voters              []Voter  // controller.quorum.voters
@@ -51,6 +51,7 @@ type Server struct {
 	Unknown []string
 
 	static map[string]string
+	hidden map[string]bool // listeners that advertised.listeners leaves out
 }
 
 // NewServer checks properties and gives the typed settings. An error says what
@@ -145,13 +146,14 @@ func (s *Server) listeners() error {
 	if s.Listeners, err = parseListeners("listeners", s.Text("listeners"), protocols); err != nil {
 		return err
 	}
-	if err := s.checkRoles(); err != nil {
+	if err := s.checkRoles(protocols); err != nil {
 		return err
 	}
 	return s.advertised(protocols)
 }
 
-func (s *Server) checkRoles() error {
+// checkRoles: the listeners are those that the roles need (KafkaConfig.validateValues).
+func (s *Server) checkRoles(protocols map[string]kafka.SecurityProtocol) error {
 	var clients, controllers int
 	for _, l := range s.Listeners {
 		if s.IsControllerListener(l.Name) {
@@ -172,6 +174,20 @@ func (s *Server) checkRoles() error {
 		return errors.New("process.roles has broker, but listeners has only controller listeners; add e.g. PLAINTEXT://:9092")
 	case !s.Broker && clients > 0:
 		return errors.New("process.roles is controller only, but listeners has others than controller.listener.names; remove them")
+	case !s.Controller && s.Flag("controller.quorum.auto.join.enable"):
+		return errors.New("controller.quorum.auto.join.enable is for controllers, but process.roles has broker only; remove it")
+	}
+	explicit := strings.ToUpper(s.Text("inter.broker.listener.name"))
+	for _, name := range s.ControllerListeners {
+		_, known := protocols[name]
+		switch {
+		case s.Controller && !slices.ContainsFunc(s.Listeners, func(l Listener) bool { return l.Name == name }):
+			return fmt.Errorf("controller.listener.names has %s, which listeners does not have; add it there or remove it here", name)
+		case !known:
+			return fmt.Errorf("controller.listener.names has %s, for which no security protocol is defined; add %s:PLAINTEXT to listener.security.protocol.map", name, name)
+		case name == explicit:
+			return fmt.Errorf("inter.broker.listener.name is %s, which controller.listener.names has too; brokers need a listener of their own", name)
+		}
 	}
 	return nil
 }
@@ -190,6 +206,10 @@ func (s *Server) advertised(protocols map[string]kafka.SecurityProtocol) error {
 			}
 			s.Advertised[i] = g
 		}
+		s.hidden = map[string]bool{}
+		for _, l := range s.Listeners {
+			s.hidden[l.Name] = !s.IsControllerListener(l.Name) && !slices.ContainsFunc(given, func(g Listener) bool { return g.Name == l.Name })
+		}
 	}
 	for _, l := range s.Advertised {
 		if l.Host == "0.0.0.0" || l.Host == "::" {
@@ -199,9 +219,9 @@ func (s *Server) advertised(protocols map[string]kafka.SecurityProtocol) error {
 	s.InterBrokerListener = strings.ToUpper(s.Text("inter.broker.listener.name"))
 	if s.InterBrokerListener == "" && s.Broker {
 		s.InterBrokerListener = kafka.Plaintext.String()
-		if !slices.ContainsFunc(s.Listeners, func(l Listener) bool { return l.Name == s.InterBrokerListener }) {
+		if !s.Advertises(s.InterBrokerListener) {
 			for _, l := range s.Listeners {
-				if !s.IsControllerListener(l.Name) {
+				if s.Advertises(l.Name) {
 					s.InterBrokerListener = l.Name
 					break
 				}
@@ -210,7 +230,16 @@ func (s *Server) advertised(protocols map[string]kafka.SecurityProtocol) error {
 	} else if s.Broker && !slices.ContainsFunc(s.Listeners, func(l Listener) bool { return l.Name == s.InterBrokerListener }) {
 		return fmt.Errorf("inter.broker.listener.name is %s, which listeners does not have; add it there", s.InterBrokerListener)
 	}
+	if s.Broker && !s.Advertises(s.InterBrokerListener) {
+		return fmt.Errorf("advertised.listeners leaves out %s, over which brokers talk to each other; add it there", s.InterBrokerListener)
+	}
 	return nil
+}
+
+// Advertises tells whether the broker tells others of one of its listeners.
+func (s *Server) Advertises(name string) bool {
+	return !s.IsControllerListener(name) && !s.hidden[name] &&
+		slices.ContainsFunc(s.Listeners, func(l Listener) bool { return l.Name == name })
 }
 
 // IsControllerListener tells whether the listener is for controllers.

@@ -19,15 +19,17 @@ const (
 // (ActivationRecordsGenerator) and gives every unfenced broker a session.
 func (s *step) activate(epoch kafka.Epoch) {
 	s.active, s.epoch, s.activation, s.lastAppend = true, epoch, s.next, s.now.Mono
-	s.sessions = map[kafka.NodeID]*session{}
+	s.sessions, s.earliest, s.nextBalance = map[kafka.NodeID]*session{}, kafka.Never, kafka.Never
+	if s.opts.LeaderCheckInterval > 0 {
+		s.nextBalance = s.now.Mono.Add(s.opts.LeaderCheckInterval)
+	}
 	s.tip.EachBroker(func(b *metadata.Broker) bool {
 		if !b.Fenced {
 			// A combined node does not wait for its own ghost: the session that
 			// its former self may have had ends, but does not count as alive.
-			s.sessions[b.ID] = &session{
-				epoch: b.Epoch, expires: s.now.Mono.Add(s.opts.SessionTimeout), ghost: b.ID == s.opts.NodeID,
-				metadataOffset: -1, shutdownOffset: -1,
-			}
+			ses := newSession(b.Epoch, s.now.Mono.Add(s.opts.SessionTimeout))
+			ses.ghost = b.ID == s.opts.NodeID
+			s.addSession(b.ID, ses)
 		}
 		return true
 	})

@@ -52,7 +52,14 @@ func (s *step) updateFeatures(req *kmsg.UpdateFeaturesRequest) *kmsg.UpdateFeatu
 			resp.Results = append(resp.Results, r)
 		}
 	}
-	if !f.failed() && !req.ValidateOnly {
+	switch {
+	case f.failed():
+		s.out.KRaft = nil
+	case req.ValidateOnly:
+		if s.out.KRaft != nil {
+			s.out.KRaft.ValidateOnly = true
+		}
+	default:
 		s.write(records...)
 	}
 	return resp
@@ -63,14 +70,17 @@ func (s *step) updateFeature(name string, level int16, how int8, proposed map[st
 		return nil, failure{kafka.ErrInvalidUpdateVersion, fmt.Sprintf("Invalid update version %d for feature %s. ", level, name) + fmt.Sprintf(format, args...)}
 	}
 	current := s.tip.FeatureLevel(name)
+	if name == metadata.FeatureKRaftVersion {
+		current = 0
+		if s.opts.KRaftVersion != nil {
+			current = s.opts.KRaftVersion()
+		}
+	}
 	switch {
 	case how < upgrade || how > unsafeDowngrade:
 		return bad("The controller does not support the given upgrade type.")
 	case level < 0:
 		return bad("A feature version cannot be less than 0.")
-	case name == metadata.FeatureKRaftVersion:
-		// The quorum keeps it in control records; the shell handles it.
-		return bad("This controller does not change it through the metadata log.")
 	}
 	if reason := s.unsupported(name, level); reason != "" {
 		return bad("%s", reason)
@@ -80,6 +90,17 @@ func (s *step) updateFeature(name string, level int16, how int8, proposed map[st
 		return bad("Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe downgrade.")
 	case level > current && how != upgrade:
 		return bad("Can't downgrade to a newer version.")
+	}
+	if name == metadata.FeatureKRaftVersion {
+		switch {
+		case level == current:
+			return nil, failure{}
+		case how != upgrade:
+			return bad("Can't downgrade the version of this feature.")
+		}
+		s.out.KRaft = &KRaftUpgrade{Level: level}
+		// A record of ours to wait for, as Kafka's.
+		return []record.Message{&record.NoOp{}}, failure{}
 	}
 	if name == metadata.FeatureMetadataVersion {
 		return s.updateVersion(metadata.Version(level), how == unsafeDowngrade)

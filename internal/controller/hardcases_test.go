@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -111,5 +113,199 @@ func TestTrap1SecondCreateSeesTheTip(t *testing.T) {
 	r = h.step(Request{Body: createTopics(1, 1, "t")})[0].Body.(*kmsg.CreateTopicsResponse)
 	if r.Topics[0].ErrorCode != 0 {
 		t.Errorf("after the revert: error %d", r.Topics[0].ErrorCode)
+	}
+}
+
+func heartbeatOf(h *harness, id kafka.NodeID) *kmsg.BrokerHeartbeatRequest {
+	req := kmsg.NewPtrBrokerHeartbeatRequest()
+	req.BrokerID, req.BrokerEpoch, req.CurrentMetadataOffset = int32(id), int64(h.tip.Broker(id).Epoch), int64(h.next()-1)
+	return req
+}
+
+// fencedOf gives which of the brokers are fenced.
+func fencedOf(h *harness, ids ...kafka.NodeID) (out []kafka.NodeID) {
+	for _, id := range ids {
+		if h.tip.Broker(id).Fenced {
+			out = append(out, id)
+		}
+	}
+	return out
+}
+
+// HC-050: what counts is when a heartbeat arrived. Fails if touch counts from
+// the time of the step, if Contacts are ignored, or without stallGrace.
+func TestHC050BusyControllerFencesNobody(t *testing.T) {
+	setUp := func() *harness {
+		h := quietHarness(t, false)
+		h.run("register id=1", "register id=2", "register id=3", "heartbeat id=1", "heartbeat id=2", "heartbeat id=3")
+		return h
+	}
+	arrived := func(h *harness, at kafka.Mono, ids ...kafka.NodeID) (c Contacts) {
+		for _, id := range ids {
+			c.List = append(c.List, Contact{Broker: id, Epoch: h.tip.Broker(id).Epoch, At: at})
+		}
+		return c
+	}
+	t.Run("heartbeats in the queue", func(t *testing.T) {
+		h := setUp()
+		began := h.now.Mono
+		h.now.Mono = began.Add(12 * time.Second)
+		h.step(arrived(h, began.Add(10*time.Second), 1, 2)) // 3 was silent; the loop stood still from 0 to 12
+		h.step(DeadlineReached{})
+		h.advance(2 * time.Second)
+		if got := fencedOf(h, 1, 2, 3); !slices.Equal(got, []kafka.NodeID{3}) {
+			t.Errorf("fenced: %v", got)
+		}
+		h.advance(6 * time.Second) // 20: contact was at 10, the session is 9
+		if got := fencedOf(h, 1, 2, 3); len(got) != 3 {
+			t.Errorf("fenced after their sessions: %v", got)
+		}
+	})
+	t.Run("the process stood still", func(t *testing.T) {
+		h := setUp()
+		h.now.Mono = h.now.Mono.Add(12 * time.Second)
+		h.step(DeadlineReached{})
+		if got := fencedOf(h, 1, 2, 3); len(got) != 0 {
+			t.Fatalf("fenced at once: %v", got)
+		}
+		h.run("heartbeat id=1", "heartbeat id=2")
+		h.advance(stallGrace + time.Millisecond)
+		if got := fencedOf(h, 1, 2, 3); !slices.Equal(got, []kafka.NodeID{3}) {
+			t.Errorf("fenced after the grace: %v", got)
+		}
+	})
+	t.Run("an old heartbeat is decided late", func(t *testing.T) {
+		h := setUp()
+		at := h.now.Mono
+		h.now.Mono = at.Add(5 * time.Second)
+		h.step(Request{Body: heartbeatOf(h, 1), Arrived: at.Add(time.Second)})
+		h.advance(4*time.Second + 500*time.Millisecond)
+		if got := fencedOf(h, 1); len(got) != 0 {
+			t.Error("fenced before 10 s")
+		}
+		h.advance(time.Second)
+		if got := fencedOf(h, 1); len(got) != 1 {
+			t.Error("not fenced after 10 s")
+		}
+	})
+}
+
+// A broker whose process dies is fenced at once, one that only reconnects is
+// not. Fails if the event is ignored, if a heartbeat does not take it back, or
+// if one that arrived before the loss does.
+func TestBrokerConnectionLost(t *testing.T) {
+	h := quietHarness(t, false)
+	h.run("register id=1", "register id=2", "heartbeat id=1", "heartbeat id=2")
+	h.step(Request{Body: createTopics(4, 2, "t")})
+	lost := func(id kafka.NodeID) { h.step(BrokerConnectionLost{Broker: id, Epoch: h.tip.Broker(id).Epoch}) }
+
+	lost(1)
+	h.advance(ConnectionLostGrace - time.Millisecond)
+	if h.tip.Broker(1).Fenced {
+		t.Fatal("fenced before the grace ended")
+	}
+	h.run("heartbeat id=1")
+	h.advance(5 * time.Second)
+	h.run("heartbeat id=2")
+	if h.tip.Broker(1).Fenced {
+		t.Fatal("it had reconnected")
+	}
+
+	h.step(BrokerConnectionLost{Broker: 1, Epoch: h.tip.Broker(1).Epoch - 1}) // of an older incarnation
+	before := h.now.Mono
+	h.advance(time.Second)
+	if h.tip.Broker(1).Fenced {
+		t.Fatal("fenced for a former incarnation's connection")
+	}
+
+	lost(1)
+	h.step(Request{Body: heartbeatOf(h, 1), Arrived: before}) // was in the queue when the process died
+	h.advance(ConnectionLostGrace)
+	if !h.tip.Broker(1).Fenced || h.tip.Counts(1).Leaders != 0 || h.tip.Counts(2).Leaders != 4 {
+		t.Fatal("not fenced after the grace")
+	}
+	h.step(Request{Body: heartbeatOf(h, 1), Arrived: before})
+	if !h.tip.Broker(1).Fenced {
+		t.Fatal("unfenced by a heartbeat of the dead")
+	}
+	if code, _ := h.register(1, 2, -1); code != 0 {
+		t.Errorf("the restarted process must wait: %d", code)
+	}
+	h.run("heartbeat id=1")
+	if h.tip.Broker(1).Fenced {
+		t.Error("not unfenced after the restart")
+	}
+}
+
+// HC-051: the offset that all others must reach is set once. Fails if every
+// heartbeat of the stopping broker moves it.
+func TestHC051ShutdownTargetStays(t *testing.T) {
+	h := quietHarness(t, false)
+	h.run("register id=1", "register id=2", "heartbeat id=1", "heartbeat id=2")
+	h.step(Request{Body: createTopics(4, 2, "t")})
+	h.run("heartbeat id=1 shutdown")
+	target := h.next() - 1
+	for i := range 5 { // the log goes on growing
+		h.step(Request{Body: createTopics(1, 1, fmt.Sprint("busy", i))})
+		h.run("heartbeat id=1 shutdown")
+	}
+	h.run(fmt.Sprintf("heartbeat id=2 offset=%d", target-1))
+	if r := h.shutdown(1); r.ShouldShutdown {
+		t.Error("broker 2 does not know yet who leads")
+	}
+	h.run(fmt.Sprintf("heartbeat id=2 offset=%d", target))
+	if r := h.shutdown(1); !r.ShouldShutdown || !h.tip.Broker(1).Fenced {
+		t.Errorf("%+v", r)
+	}
+}
+
+func (h *harness) shutdown(id kafka.NodeID) *kmsg.BrokerHeartbeatResponse {
+	req := heartbeatOf(h, id)
+	req.WantShutdown = true
+	return h.step(Request{Body: req})[0].Body.(*kmsg.BrokerHeartbeatResponse)
+}
+
+// HC-052: another cluster's broker, and one whose directory another has, are
+// refused. Fails if either check is taken away.
+func TestHC052WrongClusterOrDirectory(t *testing.T) {
+	h := quietHarness(t, false)
+	h.run("register id=1")
+	for name, c := range map[string]struct {
+		change func(*kmsg.BrokerRegistrationRequest)
+		want   kafka.ErrorCode
+	}{
+		"cluster":   {func(r *kmsg.BrokerRegistrationRequest) { r.ClusterID = "other" }, kafka.ErrInconsistentClusterID},
+		"directory": {func(r *kmsg.BrokerRegistrationRequest) { r.LogDirs = [][16]byte{{0xd0, 10}} }, kafka.ErrInvalidRegistration},
+		"reserved":  {func(r *kmsg.BrokerRegistrationRequest) { r.LogDirs = [][16]byte{{15: 1}} }, kafka.ErrInvalidRegistration},
+	} {
+		req := registerRequest(func(n string, def int64) int64 {
+			if n == "id" {
+				return 2
+			}
+			return def
+		}, nil)
+		c.change(req)
+		r := h.step(Request{Body: req})[0].Body.(*kmsg.BrokerRegistrationResponse)
+		if kafka.ErrorCode(r.ErrorCode) != c.want || h.tip.Broker(2) != nil {
+			t.Errorf("%s: error %s", name, kafka.ErrorCode(r.ErrorCode))
+		}
+	}
+}
+
+// Trap 15: sessions follow the monotonic clock. Fails if any of them reads the
+// wall clock.
+func TestTrap15WallClockSteps(t *testing.T) {
+	h := quietHarness(t, false)
+	h.run("register id=1", "heartbeat id=1")
+	for _, day := range []kafka.WallMs{86_400_000, -2 * 86_400_000} {
+		h.now.Wall += day
+		h.step(DeadlineReached{})
+		if h.tip.Broker(1).Fenced {
+			t.Fatal("fenced by a step of the wall clock")
+		}
+	}
+	h.advance(9 * time.Second)
+	if !h.tip.Broker(1).Fenced {
+		t.Error("not fenced after its session")
 	}
 }

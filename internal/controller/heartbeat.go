@@ -37,6 +37,10 @@ func (s *step) heartbeat(req *kmsg.BrokerHeartbeatRequest) *kmsg.BrokerHeartbeat
 		// Both would change the same partitions; the next heartbeat unfences.
 		next = stateFenced
 	}
+	if next == stateUnfenced && current == stateFenced && !s.live(b) {
+		// It lay in the queue for too long, or the process has died since.
+		next = stateFenced
+	}
 	var records []record.Message
 	if next != current {
 		switch next {
@@ -75,11 +79,10 @@ func (s *step) heartbeat(req *kmsg.BrokerHeartbeatRequest) *kmsg.BrokerHeartbeat
 func (s *step) touch(b *metadata.Broker) *session {
 	ses := s.sessions[b.ID]
 	if ses == nil || ses.epoch != b.Epoch {
-		ses = &session{epoch: b.Epoch, metadataOffset: -1, shutdownOffset: -1}
+		ses = newSession(b.Epoch, kafka.Never)
 		s.sessions[b.ID] = ses
 	}
-	ses.ghost = false
-	ses.expires = s.now.Mono.Add(s.opts.SessionTimeout)
+	s.contact(ses, s.at)
 	return ses
 }
 

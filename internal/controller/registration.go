@@ -38,7 +38,7 @@ func (s *step) registerBroker(req *kmsg.BrokerRegistrationRequest) *kmsg.BrokerR
 	s.writeSplit(records)
 	ses := s.sessions[id]
 	if ses == nil || ses.epoch != m.BrokerEpoch {
-		ses = &session{epoch: m.BrokerEpoch, expires: kafka.Never, metadataOffset: -1, shutdownOffset: -1}
+		ses = newSession(m.BrokerEpoch, kafka.Never)
 		s.sessions[id] = ses
 	}
 	ses.registered = s.next + kafka.Offset(len(records)-1)

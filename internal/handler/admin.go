@@ -24,10 +24,20 @@ func (h *Handler) forward(c *call, req kmsg.Request, refuse func(code kafka.Erro
 
 func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.ErrorCode) kmsg.Response) {
 	later := *c
-	h.opts.Controller.Submit(req, func(resp kmsg.Response, err error) {
+	h.opts.Controller.Submit(c.caller(), req, func(resp kmsg.Response, err error) {
+		if errors.Is(err, ErrDropClient) {
+			go later.Drop(err)
+			return
+		}
 		if err != nil {
-			h.opts.Log.Warn("request was not decided", "api", kmsg.NameForKey(later.Key), "error", err)
-			resp = refuse(codeOf(err))
+			h.opts.Log.Debug("request was not decided", "api", kmsg.NameForKey(later.Key), "error", err)
+			code := codeOf(err)
+			if code == kafka.ErrNotController && later.in != nil {
+				// The broker that sent the envelope looks for the new controller.
+				go later.in.fail(code)
+				return
+			}
+			resp = refuse(code)
 		}
 		if later.amend != nil {
 			later.amend(resp)
@@ -36,6 +46,10 @@ func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.Error
 		go later.reply(resp)
 	})
 }
+
+// ErrDropClient: the controller does not know this version of the API any more;
+// the client must connect again to learn what it knows.
+var ErrDropClient = errors.New("the controller does not support the version of a forwarded request")
 
 // codeOf is what a client is told of a request that was not decided: to come
 // back, unless the controller refused it with a code of its own.
@@ -189,23 +203,55 @@ func (h *Handler) updateFeatures(c *call) {
 	})
 }
 
-// describeQuorum is answered by every node from what it knows of the quorum.
+// askQuorum has the leader of the quorum answer: this node or, through it, another.
+func (h *Handler) askQuorum(c *call) {
+	switch q := h.opts.Controller.Quorum(); {
+	case !q.Leading:
+		h.relay(c)
+	case c.Key == 55:
+		h.describeQuorum(c)
+	default:
+		h.raft(c)
+	}
+}
+
+// describeQuorum is answered by the leader of the quorum: it alone knows how far
+// the others are (KafkaRaftClient.handleDescribeQuorumRequest). A request about
+// anything but the metadata log alone is refused as a whole.
 func (h *Handler) describeQuorum(c *call) {
 	req := kmsg.NewPtrDescribeQuorumRequest()
 	if !c.decode(req) {
 		return
 	}
-	q := h.opts.Controller.Quorum()
 	resp := kmsg.NewPtrDescribeQuorumResponse()
-	for _, topic := range req.Topics {
-		t := kmsg.NewDescribeQuorumResponseTopic()
-		t.Topic = topic.Topic
-		for _, p := range topic.Partitions {
-			t.Partitions = append(t.Partitions, quorumPartition(topic.Topic, p.Partition, &q))
+	if !aboutTheQuorum(req) {
+		for _, topic := range req.Topics {
+			t := kmsg.NewDescribeQuorumResponseTopic()
+			t.Topic = topic.Topic
+			for _, p := range topic.Partitions {
+				t.Partitions = append(t.Partitions, quorumError(p.Partition, kafka.ErrUnknownTopicOrPartition, "This server does not host this topic-partition."))
+			}
+			resp.Topics = append(resp.Topics, t)
 		}
-		resp.Topics = append(resp.Topics, t)
+		c.reply(resp)
+		return
 	}
-	for _, n := range nodesToShow(resp, &q) {
+	q := h.opts.Controller.Quorum()
+	t := kmsg.NewDescribeQuorumResponseTopic()
+	t.Topic = kafka.ClusterMetadataTopic
+	resp.Topics = append(resp.Topics, t)
+	parts := &resp.Topics[0].Partitions
+	if !q.Leading && c.in != nil {
+		c.in.fail(kafka.ErrNotController) // the broker asks the next one
+		return
+	}
+	if !q.Leading {
+		*parts = append(*parts, quorumError(0, kafka.ErrNotLeaderForPartition, "This node does not lead the metadata quorum."))
+		c.reply(resp)
+		return
+	}
+	*parts = append(*parts, quorumPartition(&q))
+	for _, n := range q.Nodes {
 		node := kmsg.NewDescribeQuorumResponseNode()
 		node.NodeID = int32(n.ID)
 		for _, e := range n.Endpoints {
@@ -218,26 +264,20 @@ func (h *Handler) describeQuorum(c *call) {
 	c.reply(resp)
 }
 
-// nodesToShow are none if the metadata log was not asked for.
-func nodesToShow(resp *kmsg.DescribeQuorumResponse, q *Quorum) []QuorumNode {
-	for i := range resp.Topics {
-		for j := range resp.Topics[i].Partitions {
-			if resp.Topics[i].Partitions[j].ErrorCode == 0 {
-				return q.Nodes
-			}
-		}
-	}
-	return nil
+func aboutTheQuorum(req *kmsg.DescribeQuorumRequest) bool {
+	return len(req.Topics) == 1 && req.Topics[0].Topic == kafka.ClusterMetadataTopic &&
+		len(req.Topics[0].Partitions) == 1 && req.Topics[0].Partitions[0].Partition == 0
 }
 
-func quorumPartition(topic string, n int32, q *Quorum) kmsg.DescribeQuorumResponseTopicPartition {
+func quorumError(partition int32, code kafka.ErrorCode, why string) kmsg.DescribeQuorumResponseTopicPartition {
 	p := kmsg.NewDescribeQuorumResponseTopicPartition()
-	p.Partition = n
-	if topic != kafka.ClusterMetadataTopic || n != 0 {
-		p.ErrorCode = int16(kafka.ErrUnknownTopicOrPartition)
-		p.ErrorMessage = text(fmt.Sprintf("%s-%d is not the metadata log", topic, n))
-		return p
-	}
+	p.Partition, p.ErrorCode, p.ErrorMessage = partition, int16(code), &why
+	p.CurrentVoters, p.Observers = quorumReplicas(nil), quorumReplicas(nil)
+	return p
+}
+
+func quorumPartition(q *Quorum) kmsg.DescribeQuorumResponseTopicPartition {
+	p := kmsg.NewDescribeQuorumResponseTopicPartition()
 	p.LeaderID, p.LeaderEpoch, p.HighWatermark = int32(q.Leader), int32(q.Epoch), int64(q.HighWatermark)
 	p.CurrentVoters, p.Observers = quorumReplicas(q.Voters), quorumReplicas(q.Observers)
 	return p

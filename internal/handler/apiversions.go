@@ -65,12 +65,19 @@ func (h *Handler) fillApiVersions(c *call, resp *kmsg.ApiVersionsResponse) {
 		f.Name, f.MinVersionLevel, f.MaxVersionLevel = name, level, level
 		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
 	})
-	if level := h.opts.KRaftVersion; level > 0 {
+	if level := h.kraftVersion(); level > 0 {
 		f := kmsg.NewApiVersionsResponseFinalizedFeature()
 		f.Name, f.MinVersionLevel, f.MaxVersionLevel = kraftVersion, level, level
 		resp.FinalizedFeatures = append(resp.FinalizedFeatures, f)
 	}
 	resp.FinalizedFeaturesEpoch = int64(img.Provenance().EndOffset) - 1
+}
+
+func (h *Handler) kraftVersion() int16 {
+	if h.opts.KRaftVersion == nil {
+		return 0
+	}
+	return h.opts.KRaftVersion()
 }
 
 // softwareName tells whether the client's name or version has the form that

@@ -50,8 +50,9 @@ func (h *Handler) describeCluster(c *call) {
 	if !ok {
 		return
 	}
-	resp.ControllerID = int32(h.opts.Self)
-	h.opts.Image().EachBroker(func(b *metadata.Broker) bool {
+	img := h.opts.Image()
+	resp.ControllerID = h.anyBroker(img)
+	img.EachBroker(func(b *metadata.Broker) bool {
 		if b.Fenced && !(c.Version >= 2 && req.IncludeFencedBrokers) {
 			return true
 		}

@@ -94,7 +94,7 @@ func (s *slot) leave() {
 // refusing is a controller that decides nothing.
 type refusing struct{}
 
-func (refusing) Submit(body kmsg.Request, done func(kmsg.Response, error)) {
+func (refusing) Submit(_ Caller, body kmsg.Request, done func(kmsg.Response, error)) {
 	done(nil, fmt.Errorf("no controller"))
 }
 

@@ -21,13 +21,14 @@ type Controller interface {
 	// Submit hands over a request that changes metadata; body is a kmsg
 	// request. done gets the kmsg response, or an error if the request was not
 	// decided: it may run on any goroutine and must not block.
-	Submit(body kmsg.Request, done func(kmsg.Response, error))
+	Submit(from Caller, body kmsg.Request, done func(kmsg.Response, error))
 	// Quorum tells about the metadata quorum.
 	Quorum() Quorum
 }
 
 // Quorum is what DescribeQuorum shows.
 type Quorum struct {
+	Leading       bool         // this node leads: it alone knows the replicas' positions
 	Leader        kafka.NodeID // NoNode if not known
 	Epoch         kafka.Epoch
 	HighWatermark kafka.Offset
@@ -63,6 +64,7 @@ type Options struct {
 	Image       func() *metadata.Image
 	Store       *partition.Store // nil on a controller's listener
 	Controller  Controller
+	Raft        Raft // nil: requests between replicas are refused
 	ProducerIDs ProducerIDs
 	Static      config.Lookup
 	Now         func() kafka.Now
@@ -75,8 +77,12 @@ type Options struct {
 	KeepTopics             bool // delete.topic.enable is false
 	PartitionsPerDescribe  int  // max.request.partition.size.limit
 	SupportedFeatures      []Feature
-	KRaftVersion           int16 // of the quorum
+	KRaftVersion           func() int16 // of the quorum; nil is 0
 	UnstableFeatureEnabled bool
+
+	// BrokerGone is told that the broker closed the connection over which it
+	// last sent a heartbeat, the last one of that epoch; may be nil.
+	BrokerGone func(broker kafka.NodeID, epoch kafka.BrokerEpoch)
 }
 
 // Feature is a range of feature levels that this node supports.
@@ -92,6 +98,8 @@ type Handler struct {
 
 	sessionsMu sync.Mutex
 	sessions   *session.Cache
+
+	heartbeats heartbeats
 
 	parked   atomic.Int64 // partitions of fetches that wait
 	creating autoCreation
@@ -116,6 +124,8 @@ type call struct {
 	body []byte
 	// amend completes the controller's answer; nil if there is nothing to add.
 	amend func(kmsg.Response)
+	// in is the envelope in which the request came; nil if it came by itself.
+	in *embedded
 }
 
 // keptScratch bounds the memory kept for decoding and validating.
@@ -156,7 +166,11 @@ func (h *Handler) api(key int16) *api {
 
 // Serve implements network.Handler.
 func (h *Handler) Serve(r *wire.Request) {
-	c := call{Request: r}
+	h.serve(&call{Request: r})
+}
+
+func (h *Handler) serve(c *call) {
+	r := c.Request
 	var err error
 	c.Header, c.body, err = wire.ParseHeader(r.Frame, func(key, version int16) bool {
 		a := h.api(key)
@@ -173,12 +187,12 @@ func (h *Handler) Serve(r *wire.Request) {
 		r.Drop(fmt.Errorf("API %d is not offered on listener %s", c.Key, r.Peer.Listener))
 	case c.Version < c.api.min || c.Version > c.api.max:
 		if c.Key == wire.KeyApiVersions {
-			h.unknownApiVersions(&c)
+			h.unknownApiVersions(c)
 			return
 		}
 		r.Drop(fmt.Errorf("%s version %d is not offered, only %d to %d", kmsg.NameForKey(c.Key), c.Version, c.api.min, c.api.max))
 	default:
-		c.api.serve(h, &c)
+		c.api.serve(h, c)
 	}
 }
 

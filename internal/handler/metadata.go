@@ -30,7 +30,7 @@ func (h *Handler) metadata(c *call) {
 	img := h.opts.Image()
 	resp := kmsg.NewPtrMetadataResponse()
 	clusterID := h.opts.ClusterID
-	resp.ClusterID, resp.ControllerID = &clusterID, int32(h.opts.Self)
+	resp.ClusterID, resp.ControllerID = &clusterID, h.anyBroker(img)
 	resp.AuthorizedOperations = noOperations
 	if req.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = clusterOperations
@@ -112,6 +112,23 @@ func onceEach(topics []kmsg.MetadataRequestTopic) []kmsg.MetadataRequestTopic {
 		}
 	}
 	return out
+}
+
+// anyBroker is what clients are told to be the controller: any broker in
+// service, which forwards what they ask (KRaftMetadataCache.getRandomAliveBroker);
+// −1 if there is none.
+func (h *Handler) anyBroker(img *metadata.Image) int32 {
+	var ids []kafka.NodeID
+	img.EachBroker(func(b *metadata.Broker) bool {
+		if !b.Fenced {
+			ids = append(ids, b.ID)
+		}
+		return true
+	})
+	if len(ids) == 0 {
+		return -1
+	}
+	return int32(ids[h.opts.Random()%uint64(len(ids))])
 }
 
 // brokersOf lists the brokers that are not fenced and have the listener of the
@@ -262,7 +279,8 @@ func (a *autoCreation) start(h *Handler, names []string) {
 		return
 	}
 	req.TimeoutMillis = 30_000
-	h.opts.Controller.Submit(req, func(resp kmsg.Response, err error) {
+	from := Caller{Host: "127.0.0.1", Principal: Anonymous()}
+	h.opts.Controller.Submit(from, req, func(resp kmsg.Response, err error) {
 		a.mu.Lock()
 		for i := range req.Topics {
 			delete(a.busy, req.Topics[i].Topic)

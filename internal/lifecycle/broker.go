@@ -18,12 +18,13 @@ type Phase uint8
 
 // The phases, in order.
 const (
-	Starting    Phase = iota // the metadata has not been loaded yet
-	Registering              // a registration is under way or to be tried again
-	CatchingUp               // registered; the own registration is not applied yet
-	Fenced                   // applied; asks to be unfenced
-	Running                  // unfenced
-	Stopped                  // nothing is sent any more
+	Starting     Phase = iota // the metadata has not been loaded yet
+	Registering               // a registration is under way or to be tried again
+	CatchingUp                // registered; the own registration is not applied yet
+	Fenced                    // applied; asks to be unfenced
+	Running                   // unfenced
+	ShuttingDown              // asks the controller to move its leaderships away
+	Stopped                   // nothing is sent any more
 )
 
 // Event is something that happened to the broker; see the types.
@@ -45,9 +46,17 @@ type Applied struct{ End kafka.Offset }
 
 // Beaten is the controller's answer to a heartbeat.
 type Beaten struct {
-	Code   kafka.ErrorCode
-	Fenced bool
+	Code     kafka.ErrorCode
+	Fenced   bool
+	ShutDown bool // the broker may stop now
 }
+
+// Disconnected: the connection of the heartbeats broke. The controller may take
+// that for the end of this process unless it hears from it at once.
+type Disconnected struct{}
+
+// ShutDown: the broker wants to go, after others lead what it leads.
+type ShutDown struct{}
 
 // DeadlineReached: the time that Deadline told has come.
 type DeadlineReached struct{}
@@ -61,12 +70,15 @@ func (Applied) event()         {}
 func (Beaten) event()          {}
 func (DeadlineReached) event() {}
 func (Stop) event()            {}
+func (Disconnected) event()    {}
+func (ShutDown) event()        {}
 
 // Heartbeat is what to send.
 type Heartbeat struct {
 	Epoch          kafka.BrokerEpoch
 	MetadataOffset kafka.Offset // the last one that was applied
 	WantFence      bool
+	WantShutdown   bool
 }
 
 // Effects is what the shell must do after a Step.
@@ -78,6 +90,8 @@ type Effects struct {
 	Duplicate bool
 	// Unfenced: the broker may serve clients from now on.
 	Unfenced bool
+	// ShutDown: nobody needs this broker any more; it may stop.
+	ShutDown bool
 	// Fatal ends the process: the controller does not want this broker at all.
 	Fatal kafka.ErrorCode
 }
@@ -90,11 +104,12 @@ type Broker struct {
 	applied  kafka.Offset // everything below
 	inFlight bool
 	deadline kafka.Mono
+	giveUp   kafka.Mono // while shutting down: go without the controller's leave
 }
 
 // NewBroker makes a broker that waits for Loaded.
 func NewBroker(opts Options) *Broker {
-	return &Broker{opts: opts, epoch: kafka.NoBrokerEpoch, deadline: kafka.Never}
+	return &Broker{opts: opts, epoch: kafka.NoBrokerEpoch, deadline: kafka.Never, giveUp: kafka.Never}
 }
 
 // Phase tells how far the broker has come.
@@ -104,7 +119,7 @@ func (b *Broker) Phase() Phase { return b.phase }
 func (b *Broker) Epoch() kafka.BrokerEpoch { return b.epoch }
 
 // Deadline is when DeadlineReached is due.
-func (b *Broker) Deadline() kafka.Mono { return b.deadline }
+func (b *Broker) Deadline() kafka.Mono { return min(b.deadline, b.giveUp) }
 
 // Step takes in one event.
 func (b *Broker) Step(now kafka.Now, ev Event, out *Effects) {
@@ -125,15 +140,49 @@ func (b *Broker) Step(now kafka.Now, ev Event, out *Effects) {
 	case Beaten:
 		b.beaten(now, ev, out)
 	case DeadlineReached:
+		if b.giveUp <= now.Mono {
+			b.gone(out)
+			return
+		}
 		b.deadline = kafka.Never
 		if b.phase == Registering {
 			b.register(out)
 		} else if b.phase > Registering {
 			b.beat(out)
 		}
+	case Disconnected:
+		if b.phase > Registering {
+			b.deadline = kafka.Never
+			b.beat(out)
+		}
+	case ShutDown:
+		b.shutDown(now, out)
 	case Stop:
-		b.phase, b.deadline = Stopped, kafka.Never
+		b.phase, b.deadline, b.giveUp = Stopped, kafka.Never, kafka.Never
 	}
+}
+
+// shutdownInterval is the time between heartbeats while leaderships move
+// (BrokerLifecycleManager, in PENDING_CONTROLLED_SHUTDOWN).
+const shutdownInterval = 50 * time.Millisecond
+
+// shutdownPatience is how long a broker that wants to go waits for a controller
+// to say anything: a failover takes less, and a quorum that has gone never will.
+const shutdownPatience = 3 * time.Second
+
+// shutDown begins a controlled shutdown. Whoever is not in service leads
+// nothing and may go.
+func (b *Broker) shutDown(now kafka.Now, out *Effects) {
+	if b.phase < Running {
+		b.gone(out)
+	} else if b.phase == Running {
+		b.phase, b.deadline, b.giveUp = ShuttingDown, kafka.Never, now.Mono.Add(shutdownPatience)
+		b.beat(out) // or after the answer that is under way
+	}
+}
+
+func (b *Broker) gone(out *Effects) {
+	b.phase, b.deadline, b.giveUp, out.ShutDown = Stopped, kafka.Never, kafka.Never, true
 }
 
 func (b *Broker) register(out *Effects) {
@@ -189,11 +238,15 @@ func (b *Broker) beat(out *Effects) {
 		return
 	}
 	b.inFlight = true
-	out.Heartbeat = &Heartbeat{Epoch: b.epoch, MetadataOffset: b.applied - 1, WantFence: b.phase < Fenced}
+	out.Heartbeat = &Heartbeat{Epoch: b.epoch, MetadataOffset: b.applied - 1, WantFence: b.phase < Fenced, WantShutdown: b.phase == ShuttingDown}
 }
 
 func (b *Broker) beaten(now kafka.Now, ev Beaten, out *Effects) {
 	b.inFlight = false
+	if b.phase == ShuttingDown {
+		b.leaving(now, ev, out)
+		return
+	}
 	switch {
 	case ev.Code == kafka.ErrStaleBrokerEpoch || ev.Code == kafka.ErrBrokerIDNotRegistered:
 		// The controller has forgotten this registration: make another.
@@ -216,4 +269,16 @@ func (b *Broker) beaten(now kafka.Now, ev Beaten, out *Effects) {
 		wait = min(wait, b.opts.RetryBackoff)
 	}
 	b.deadline = now.Mono.Add(wait)
+}
+
+// leaving takes the answer to a heartbeat during a controlled shutdown.
+func (b *Broker) leaving(now kafka.Now, ev Beaten, out *Effects) {
+	if ev.ShutDown || ev.Code == kafka.ErrStaleBrokerEpoch || ev.Code == kafka.ErrBrokerIDNotRegistered {
+		b.gone(out)
+		return
+	}
+	if ev.Code == 0 {
+		b.giveUp = now.Mono.Add(shutdownPatience)
+	}
+	b.deadline = now.Mono.Add(shutdownInterval)
 }

@@ -56,9 +56,13 @@ func run(t *testing.T, b *Broker, in string) string {
 	case "applied":
 		ev = Applied{End: kafka.Offset(x)}
 	case "beaten":
-		ev = Beaten{Code: codes[arg], Fenced: arg == "fenced"}
+		ev = Beaten{Code: codes[arg], Fenced: arg == "fenced", ShutDown: arg == "go"}
 	case "deadline":
 		ev = DeadlineReached{}
+	case "shutdown":
+		ev = ShutDown{}
+	case "disconnected":
+		ev = Disconnected{}
 	case "stop":
 		ev = Stop{}
 	default:
@@ -75,10 +79,16 @@ func run(t *testing.T, b *Broker, in string) string {
 		if h.WantFence {
 			s += " fence"
 		}
+		if h.WantShutdown {
+			s += " shutdown"
+		}
 		got = append(got, s)
 	}
 	if out.Unfenced {
 		got = append(got, "unfenced")
+	}
+	if out.ShutDown {
+		got = append(got, "gone")
 	}
 	if out.Duplicate {
 		got = append(got, "duplicate")
@@ -90,6 +100,44 @@ func run(t *testing.T, b *Broker, in string) string {
 		got = append(got, fmt.Sprintf("deadline=%d", int64(d)/int64(time.Millisecond)))
 	}
 	return strings.Join(got, " ")
+}
+
+// A controller registers when the log does not show its incarnation, asks once
+// at a time, and comes back later and later while it is refused.
+func TestControllerRegistration(t *testing.T) {
+	var c Controller
+	now := func(ms int64) kafka.Now { return kafka.Now{Mono: kafka.Mono(ms) * kafka.Mono(time.Millisecond)} }
+	for i, s := range []struct {
+		at       int64
+		ev       ControllerEvent
+		register bool
+		deadline int64
+	}{
+		{0, LogMoved{}, false, -1}, // the level does not know registrations
+		{1, LogMoved{Supported: true}, true, -1},
+		{2, LogMoved{Supported: true}, false, -1}, // one is under way
+		{3, ControllerAnswered{Code: kafka.ErrNotController}, false, 103},
+		{4, LogMoved{Supported: true}, false, 103},
+		{103, ControllerDeadline{}, true, -1},
+		{104, ControllerAnswered{Code: kafka.ErrNotController}, false, 304},
+		{304, ControllerDeadline{}, true, -1},
+		{305, ControllerAnswered{}, false, 2305}, // should show soon
+		{306, LogMoved{Supported: true, Registered: true}, false, -1},
+		{400, LogMoved{Supported: true}, true, -1}, // somebody unregistered it
+		{401, ControllerAnswered{}, false, 2401},
+		{2401, ControllerDeadline{}, true, -1}, // was lost with its leader
+	} {
+		if got := c.Step(now(s.at), s.ev); got != s.register {
+			t.Errorf("step %d: register %v", i, got)
+		}
+		d := int64(-1)
+		if c.Deadline() != kafka.Never {
+			d = int64(c.Deadline()) / int64(time.Millisecond)
+		}
+		if d != s.deadline {
+			t.Errorf("step %d: deadline %d, want %d", i, d, s.deadline)
+		}
+	}
 }
 
 func TestIDBlocks(t *testing.T) {

@@ -144,34 +144,47 @@ func BenchmarkNaiveLayout(b *testing.B) {
 	})
 }
 
-// BenchmarkBrokerOutage: find the partitions of one broker of 300, take it out
-// of leadership and ISR, and make the next image.
+// outageRecords take one broker of 300 out of leadership and ISR.
+func outageRecords(img *Image) []record.Message {
+	out := []record.Message{&record.FenceBroker{ID: 7, Epoch: 7}}
+	img.EachPartitionOf(7, func(t Topic, p Partition) bool {
+		m := record.NewPartitionChange()
+		m.PartitionID, m.TopicID = p.ID, t.ID()
+		m.ISR = slices.DeleteFunc(slices.Clone(p.ISR), func(n kafka.NodeID) bool { return n == 7 })
+		if p.Leader == 7 {
+			m.Leader = m.ISR[0]
+		}
+		out = append(out, m)
+		return true
+	})
+	return out
+}
+
+// BenchmarkBrokerOutage: every node applies the records of an outage and makes
+// the next image.
 func BenchmarkBrokerOutage(b *testing.B) {
 	img := benchImage(b)
+	records := outageRecords(img)
 	b.ReportAllocs()
-	changed := 0
 	for b.Loop() {
 		d := NewDelta(img)
-		if err := d.Replay(&record.FenceBroker{ID: 7, Epoch: 7}); err != nil {
-			b.Fatal(err)
-		}
-		changed = 0
-		img.EachPartitionOf(7, func(t Topic, p Partition) bool {
-			m := record.NewPartitionChange()
-			m.PartitionID, m.TopicID = p.ID, t.ID()
-			m.ISR = slices.DeleteFunc(slices.Clone(p.ISR), func(n kafka.NodeID) bool { return n == 7 })
-			if p.Leader == 7 {
-				m.Leader = m.ISR[0]
-			}
+		for _, m := range records {
 			if err := d.Replay(m); err != nil {
 				b.Fatal(err)
 			}
-			changed++
-			return true
-		})
+		}
 		d.Apply(Provenance{})
 	}
-	b.ReportMetric(float64(changed), "partitions")
+	b.ReportMetric(float64(len(records)-1), "partitions")
+}
+
+// BenchmarkFindOutage: the active controller finds them first.
+func BenchmarkFindOutage(b *testing.B) {
+	img := benchImage(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		outageRecords(img)
+	}
 }
 
 // BenchmarkOneTopic: one more topic beside 100,000.

@@ -56,16 +56,19 @@ func (c TopicChange) Partition(id kafka.PartitionID) PartitionChange {
 
 // Topics lists the topics that changed: deleted ones first, then by name.
 func (d *Delta) Topics() []TopicChange {
-	out := make([]TopicChange, 0, len(d.topics))
-	for id, w := range d.topics {
-		c := TopicChange{Before: d.base.TopicByID(id)}
+	out := slices.Grow(slices.Clone(d.diffed), len(d.topics))
+	for _, w := range d.topics {
+		var c TopicChange
+		if w.existed {
+			c.Before = d.base.topic(w.slot)
+		}
 		if !w.deleted {
-			c.After = d.next.TopicByID(id)
+			c.After = d.next.topic(w.slot)
 		}
 		if !c.Before.Exists() && !c.After.Exists() {
 			continue // came and went
 		}
-		c.Partitions = slices.Sorted(maps.Keys(w.changed))
+		c.Partitions = w.changed.list()
 		out = append(out, c)
 	}
 	slices.SortFunc(out, func(a, b TopicChange) int {
@@ -102,6 +105,6 @@ func (d *Delta) Security() Security { return d.security }
 
 // Empty tells whether the delta changes nothing that an image shows.
 func (d *Delta) Empty() bool {
-	return len(d.topics)+len(d.brokers)+len(d.controllers)+len(d.features)+len(d.configs) == 0 &&
+	return len(d.topics)+len(d.diffed)+len(d.brokers)+len(d.controllers)+len(d.features)+len(d.configs) == 0 &&
 		d.security == Security{} && d.base.producerID == d.next.producerID
 }

@@ -16,10 +16,15 @@ type Delta struct {
 	next    *Image
 	applied bool
 
-	topics      map[kafka.TopicID]*topicWork
-	freed       []int32        // slots of deleted topics, free after Apply
-	ownChunk    map[int32]bool // chunks that next does not share
-	ownSpine    bool
+	topics      map[int32]*topicWork // by slot
+	slab        []topicWork          // room for more of them
+	last        *topicWork           // records of one topic come together
+	removed     map[kafka.TopicID]bool
+	diffed      []TopicChange        // of Diff, instead of topics
+	freed       []int32              // slots of deleted topics, free after Apply
+	ownGroup    []*[groupChunks]bool // groups and chunks that next does not share
+	ids         idWriter
+	index       indexer
 	ownDirs     bool
 	brokers     map[kafka.NodeID]struct{}
 	controllers map[kafka.NodeID]struct{}
@@ -35,9 +40,11 @@ type Security struct {
 
 // NewDelta starts a change of base, which stays as it is.
 func NewDelta(base *Image) *Delta {
+	next := base.fork()
 	return &Delta{
-		base: base, next: base.fork(),
-		topics: map[kafka.TopicID]*topicWork{}, ownChunk: map[int32]bool{},
+		base: base, next: next,
+		ids: idWriter{topicIDs: &next.topics.ids}, index: indexer{index: next.index, owned: map[kafka.NodeID]*brokerParts{}},
+		topics:  map[int32]*topicWork{},
 		brokers: map[kafka.NodeID]struct{}{}, controllers: map[kafka.NodeID]struct{}{},
 		configs: map[Resource]struct{}{}, features: map[string]struct{}{},
 	}

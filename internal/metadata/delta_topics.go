@@ -12,49 +12,72 @@ import (
 
 var errNoTopic = errors.New("no such topic")
 
-// topicWork is a topic that a delta has touched.
+// topicWork is a topic that a delta has touched. A slot belongs to one topic
+// throughout a delta: one that is freed is used again in a later delta only.
 type topicWork struct {
+	id       kafka.TopicID
 	slot     int32
+	existed  bool // in the base, in the same slot
 	deleted  bool
 	ownParts bool
-	changed  map[kafka.PartitionID]struct{}
+	changed  partitionSet
 }
 
 // writable gives a slot that the delta may change.
 func (d *Delta) writable(slot int32) *topicSlot {
 	t := &d.next.topics
-	n := slot / chunkSlots
-	if !d.ownSpine {
-		t.chunks = slices.Clone(t.chunks)
-		d.ownSpine = true
+	g, n := slot/groupSlots, slot/chunkSlots%groupChunks
+	if d.ownGroup == nil {
+		t.groups = slices.Clone(t.groups)
+		d.ownGroup = make([]*[groupChunks]bool, len(t.groups), len(t.groups)+1)
 	}
-	for int(n) >= len(t.chunks) {
-		t.chunks = append(t.chunks, new(chunk))
-		d.ownChunk[int32(len(t.chunks)-1)] = true
+	for int(g) >= len(t.groups) {
+		t.groups, d.ownGroup = append(t.groups, new(chunkGroup)), append(d.ownGroup, new([groupChunks]bool))
 	}
-	if !d.ownChunk[n] {
-		c := *t.chunks[n]
-		t.chunks[n] = &c
-		d.ownChunk[n] = true
+	if d.ownGroup[g] == nil {
+		c := *t.groups[g]
+		t.groups[g], d.ownGroup[g] = &c, new([groupChunks]bool)
 	}
-	return t.slot(slot)
+	if !d.ownGroup[g][n] {
+		c := new(chunk)
+		if old := t.groups[g][n]; old != nil {
+			*c = *old
+		}
+		t.groups[g][n], d.ownGroup[g][n] = c, true
+	}
+	return &t.groups[g][n][slot%chunkSlots]
 }
 
 // work finds a topic that exists now: a removal earlier in this delta counts.
 func (d *Delta) work(id kafka.TopicID) (*topicWork, error) {
-	if w := d.topics[id]; w != nil {
-		if w.deleted {
+	if d.last != nil && d.last.id == id && !d.last.deleted {
+		return d.last, nil
+	}
+	slot, ok := d.next.topics.ids.find(id)
+	if !ok {
+		if _, had := d.base.topics.ids.find(id); had {
 			return nil, fmt.Errorf("%w: %s was removed", errNoTopic, id)
 		}
-		return w, nil
-	}
-	slot, ok := d.next.topics.findID(id)
-	if !ok {
 		return nil, fmt.Errorf("%w: %s", errNoTopic, id)
 	}
-	w := &topicWork{slot: slot, changed: map[kafka.PartitionID]struct{}{}}
-	d.topics[id] = w
+	w := d.topics[slot]
+	if w == nil {
+		w = d.touch(topicWork{id: id, slot: slot, existed: true})
+	}
+	d.last = w
 	return w, nil
+}
+
+// touch remembers a topic. They are made many at a time: the outage of a broker
+// touches thousands.
+func (d *Delta) touch(w topicWork) *topicWork {
+	if len(d.slab) == cap(d.slab) {
+		d.slab = make([]topicWork, 0, min(max(4, 2*cap(d.slab)), 1024))
+	}
+	d.slab = append(d.slab, w)
+	t := &d.slab[len(d.slab)-1]
+	d.topics[w.slot] = t
+	return t
 }
 
 func (d *Delta) replayTopic(m *record.Topic) error {
@@ -65,7 +88,8 @@ func (d *Delta) replayTopic(m *record.Topic) error {
 	if _, ok := t.byName.Get(m.Name); ok {
 		return fmt.Errorf("topic %q exists", m.Name)
 	}
-	if _, ok := t.findID(m.TopicID); ok || d.topics[m.TopicID] != nil {
+	_, exists := t.ids.find(m.TopicID)
+	if _, had := d.base.topics.ids.find(m.TopicID); exists || had || d.removed[m.TopicID] {
 		return fmt.Errorf("topic id %s is in use or was removed just now", m.TopicID)
 	}
 	slot := t.free
@@ -78,12 +102,12 @@ func (d *Delta) replayTopic(m *record.Topic) error {
 		t.free = s.nextFree
 	}
 	*s = topicSlot{id: m.TopicID, name: m.Name}
-	t.byID.Set(idEntry{m.TopicID, slot})
+	d.ids.add(m.TopicID, slot)
 	t.byName.Set(m.Name, slot)
 	if form := lookalike(m.Name); form != "" {
 		t.lookalikes.Set(lookalikeKey(form, m.Name), struct{}{})
 	}
-	d.topics[m.TopicID] = &topicWork{slot: slot, ownParts: true, changed: map[kafka.PartitionID]struct{}{}}
+	d.last = d.touch(topicWork{id: m.TopicID, slot: slot, ownParts: true})
 	return nil
 }
 
@@ -95,12 +119,21 @@ func (d *Delta) replayRemoveTopic(m *record.RemoveTopic) error {
 	t := &d.next.topics
 	s := d.writable(w.slot)
 	name := s.name
-	t.byID.Delete(idEntry{id: m.TopicID})
+	d.ids.remove(m.TopicID)
+	if d.removed == nil {
+		d.removed = map[kafka.TopicID]bool{}
+	}
+	d.removed[m.TopicID] = true
 	t.byName.Delete(name)
 	if form := lookalike(name); form != "" {
 		t.lookalikes.Delete(lookalikeKey(form, name))
 	}
 	t.partitions -= int(s.count)
+	for pid := range s.parts {
+		d.index.old = s.membersOf(kafka.PartitionID(pid), d.index.old)
+		d.index.replace(partKey(w.slot, kafka.PartitionID(pid)), d.index.old, nil)
+		w.changed.add(kafka.PartitionID(pid))
+	}
 	*s = topicSlot{nextFree: noSlot}
 	d.freed = append(d.freed, w.slot)
 	w.deleted = true
@@ -129,7 +162,16 @@ func (d *Delta) replayPartitionChange(m *record.PartitionChange) error {
 	if err != nil {
 		return err
 	}
-	p, ok := d.next.topics.slot(w.slot).get(m.PartitionID, d.next.topics.dirs)
+	s := d.next.topics.slot(w.slot)
+	if q, ok := s.packedAt(m.PartitionID); ok && q.patch(m) {
+		s = d.ownParts(w)
+		old := &s.parts[m.PartitionID]
+		d.index.patched(partKey(w.slot, m.PartitionID), old, &q)
+		*old = q
+		w.changed.add(m.PartitionID)
+		return nil
+	}
+	p, ok := s.get(m.PartitionID, d.next.topics.dirs)
 	if !ok {
 		return fmt.Errorf("topic %s has no partition %d", m.TopicID, m.PartitionID)
 	}
@@ -205,22 +247,34 @@ func (d *Delta) intern(dir kafka.DirectoryID) (uint16, bool) {
 	return i, true
 }
 
-// setPartition stores a partition that is new or has changed.
-func (d *Delta) setPartition(w *topicWork, p *Partition) {
+// ownParts gives the topic's slot, with partitions that the delta may change.
+func (d *Delta) ownParts(w *topicWork) *topicSlot {
 	s := d.writable(w.slot)
 	if !w.ownParts {
 		s.parts, s.wide = slices.Clone(s.parts), slices.Clone(s.wide)
 		w.ownParts = true
 	}
+	return s
+}
+
+// setPartition stores a partition that is new or has changed.
+func (d *Delta) setPartition(w *topicWork, p *Partition) {
+	s := d.ownParts(w)
 	for int(p.ID) >= len(s.parts) {
 		s.parts = append(s.parts, packed{})
 	}
-	w.changed[p.ID] = struct{}{}
+	w.changed.add(p.ID)
 	old := s.parts[p.ID]
 	if !old.present() {
 		s.count++
 		d.next.topics.partitions++
 	}
+	before := s.membersOf(p.ID, d.index.old)
+	d.index.old = before
+	defer func() {
+		d.index.new = s.members(p.ID, d.index.new)
+		d.index.replace(partKey(w.slot, p.ID), before, d.index.new)
+	}()
 	if q, ok := pack(p, d.intern); ok {
 		if old.wide() {
 			s.dropWide(int(old.nodes[0]))
@@ -254,41 +308,12 @@ func (s *topicSlot) dropWide(at int) {
 	s.wide = nil
 }
 
-// applyTopics brings the broker index up to date and frees slots.
+// applyTopics frees the slots of deleted topics.
 func (d *Delta) applyTopics() {
-	x := indexer{index: d.next.index, owned: map[kafka.NodeID]*brokerParts{}}
-	var oldBuf, newBuf []member
-	for id, w := range d.topics {
-		var before, after *topicSlot
-		if slot, ok := d.base.topics.findID(id); ok {
-			before = d.base.topics.slot(slot)
-		}
-		if !w.deleted {
-			after = d.next.topics.slot(w.slot)
-		}
-		if w.deleted && before != nil {
-			// All that the base had goes, also what did not change before.
-			for pid := range before.parts {
-				w.changed[kafka.PartitionID(pid)] = struct{}{}
-			}
-		}
-		for pid := range w.changed {
-			oldBuf, newBuf = before.membersOf(pid, oldBuf), after.membersOf(pid, newBuf)
-			x.replace(partKey(w.slot, pid), oldBuf, newBuf)
-		}
-	}
-	x.finish()
+	d.index.finish()
 	slices.Sort(d.freed)
 	for _, slot := range d.freed {
 		d.writable(slot).nextFree = d.next.topics.free
 		d.next.topics.free = slot
 	}
-}
-
-// membersOf is members of a topic or partition that may not exist.
-func (s *topicSlot) membersOf(id kafka.PartitionID, buf []member) []member {
-	if s == nil || int(id) >= len(s.parts) || !s.parts[id].present() {
-		return buf[:0]
-	}
-	return s.members(id, buf)
 }

@@ -54,31 +54,29 @@ func diffKeys[K cmpOrdered, V any](from, to *btree.Map[K, V], f func(K)) {
 
 func (d *Delta) diffTopics() {
 	d.base.EachTopic(func(before Topic) bool {
-		slot, exists := d.next.topics.findID(before.ID())
-		w := &topicWork{slot: slot, deleted: !exists, changed: map[kafka.PartitionID]struct{}{}}
 		after := d.next.TopicByID(before.ID())
+		c := TopicChange{Before: before, After: after}
+		var changed partitionSet
 		n := max(len(before.slot.parts), afterParts(after))
 		for i := range n {
 			id := kafka.PartitionID(i)
 			p, had := before.Partition(id)
 			q, has := after.Partition(id)
 			if had != has || !samePartition(&p, &q) {
-				w.changed[id] = struct{}{}
+				changed.add(id)
 			}
 		}
-		if w.deleted || len(w.changed) > 0 {
-			d.topics[before.ID()] = w
+		if c.Partitions = changed.list(); c.Deleted() || len(c.Partitions) > 0 {
+			d.diffed = append(d.diffed, c)
 		}
 		return true
 	})
 	d.next.EachTopic(func(after Topic) bool {
-		if _, ok := d.base.topics.findID(after.ID()); ok {
-			return true
+		if !d.base.TopicByID(after.ID()).Exists() {
+			var all partitionSet
+			after.Each(func(p Partition) bool { all.add(p.ID); return true })
+			d.diffed = append(d.diffed, TopicChange{After: after, Partitions: all.list()})
 		}
-		slot, _ := d.next.topics.findID(after.ID())
-		w := &topicWork{slot: slot, changed: map[kafka.PartitionID]struct{}{}}
-		after.Each(func(p Partition) bool { w.changed[p.ID] = struct{}{}; return true })
-		d.topics[after.ID()] = w
 		return true
 	})
 }

@@ -138,7 +138,7 @@ func (img *Image) topic(slot int32) Topic { return Topic{img.topics.slot(slot), 
 
 // TopicByID finds a topic; see Topic.Exists.
 func (img *Image) TopicByID(id kafka.TopicID) Topic {
-	if slot, ok := img.topics.findID(id); ok {
+	if slot, ok := img.topics.ids.find(id); ok {
 		return img.topic(slot)
 	}
 	return Topic{}

@@ -38,13 +38,7 @@ func (s *topicSlot) members(id kafka.PartitionID, buf []member) []member {
 	buf = buf[:0]
 	q := &s.parts[id]
 	if !q.wide() {
-		for i, n := range q.replicas() {
-			buf = append(buf, member{n, true, q.isr&(1<<i) != 0, n == q.leader && n >= 0, i == 0})
-		}
-		if q.leader >= 0 && !slices.Contains(q.replicas(), q.leader) {
-			buf = append(buf, member{node: q.leader, leads: true})
-		}
-		return buf
+		return q.members(buf)
 	}
 	p := s.wide[q.nodes[0]]
 	add := func(n kafka.NodeID) *member {
@@ -70,6 +64,23 @@ func (s *topicSlot) members(id kafka.PartitionID, buf []member) []member {
 	return buf
 }
 
+// members is that of a packed partition.
+func (q *packed) members(buf []member) []member {
+	buf = buf[:0]
+	for i, n := range q.replicas() {
+		buf = append(buf, q.member(i, n))
+	}
+	if q.leader >= 0 && !slices.Contains(q.replicas(), q.leader) {
+		buf = append(buf, member{node: q.leader, leads: true})
+	}
+	return buf
+}
+
+// member is the i-th replica, n.
+func (q *packed) member(i int, n kafka.NodeID) member {
+	return member{n, true, q.isr&(1<<i) != 0, n == q.leader && n >= 0, i == 0}
+}
+
 func (c *BrokerCounts) add(m member, n int) {
 	count := func(to *int, cond bool) {
 		if cond {
@@ -83,10 +94,37 @@ func (c *BrokerCounts) add(m member, n int) {
 	count(&c.Imbalance, m.preferred && !m.leads)
 }
 
-// indexer changes the broker index of one delta.
+// indexer changes the broker index of one delta, partition by partition.
 type indexer struct {
-	index *btree.Map[kafka.NodeID, *brokerParts]
-	owned map[kafka.NodeID]*brokerParts
+	index    *btree.Map[kafka.NodeID, *brokerParts]
+	owned    map[kafka.NodeID]*brokerParts
+	old, new []member // room for members
+}
+
+// membersOf is members of a partition that may not exist.
+func (s *topicSlot) membersOf(id kafka.PartitionID, buf []member) []member {
+	if int(id) >= len(s.parts) || !s.parts[id].present() {
+		return buf[:0]
+	}
+	return s.members(id, buf)
+}
+
+// patched tells the index of a packed partition whose replicas stay: replace,
+// but only for brokers to whom something changes.
+func (x *indexer) patched(key uint64, old, new *packed) {
+	if leads := func(q *packed) bool { return q.leader < 0 || slices.Contains(q.replicas(), q.leader) }; !leads(old) || !leads(new) {
+		x.old, x.new = old.members(x.old), new.members(x.new)
+		x.replace(key, x.old, x.new)
+		return
+	}
+	for i, n := range old.replicas() {
+		a, b := old.member(i, n), new.member(i, n)
+		if a != b {
+			c := &x.broker(n).counts
+			c.add(a, -1)
+			c.add(b, 1)
+		}
+	}
 }
 
 func (x *indexer) broker(n kafka.NodeID) *brokerParts {
@@ -104,6 +142,13 @@ func (x *indexer) broker(n kafka.NodeID) *brokerParts {
 
 // replace tells the index that a partition had the members old and has new.
 func (x *indexer) replace(key uint64, old, new []member) {
+	// Most changes leave most members as they are.
+	for len(old) > 0 && len(new) > 0 && old[0] == new[0] {
+		old, new = old[1:], new[1:]
+	}
+	for len(old) > 0 && len(new) > 0 && old[len(old)-1] == new[len(new)-1] {
+		old, new = old[:len(old)-1], new[:len(new)-1]
+	}
 	for _, m := range old {
 		b := x.broker(m.node)
 		b.counts.add(m, -1)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"moldau/internal/kafka"
+	"moldau/internal/record"
 )
 
 // inlineReplicas is how many replicas a packed partition holds itself.
@@ -98,6 +99,44 @@ func (q *packed) setHead(p *Partition) {
 	if p.Recovery == Recovering {
 		q.flags |= flagRecovering
 	}
+}
+
+// patch applies a change in place as Partition.merge would, if it concerns
+// nothing but leadership and sets of replicas; else it reports false and q is
+// of no use.
+func (q *packed) patch(m *record.PartitionChange) bool {
+	if m.Replicas != nil || m.AddingReplicas != nil || m.RemovingReplicas != nil || m.Directories != nil {
+		return false
+	}
+	nodes := q.nodes[:q.flags&flagCount]
+	for _, set := range []struct {
+		to   *uint8
+		from []kafka.NodeID
+	}{{&q.isr, m.ISR}, {&q.elr, m.EligibleLeaderReplicas}, {&q.last, m.LastKnownELR}} {
+		if set.from == nil {
+			continue
+		}
+		b, ok := bits(nodes, set.from)
+		if !ok {
+			return false
+		}
+		*set.to = b
+	}
+	switch LeaderRecoveryState(m.LeaderRecoveryState) {
+	case noRecoveryChange:
+	case Recovered:
+		q.flags &^= flagRecovering
+	case Recovering:
+		q.flags |= flagRecovering
+	default:
+		return false
+	}
+	if m.Leader != NoLeaderChange {
+		q.leader = m.Leader
+		q.leaderEpoch++
+	}
+	q.partitionEpoch++
+	return true
 }
 
 // pick gives the nodes whose bits are set, in order of preference.

@@ -1,7 +1,6 @@
 package metadata
 
 import (
-	"bytes"
 	"strings"
 
 	"github.com/tidwall/btree"
@@ -13,8 +12,13 @@ import (
 // bad record cannot ask for memory without end.
 const MaxPartitionID kafka.PartitionID = 1<<20 - 1
 
-// chunkSlots is the number of topic slots that are copied together.
-const chunkSlots = 64
+// Topic slots are copied in chunks, chunks of slots in groups: few when one
+// topic changes, and not all when each tenth does.
+const (
+	chunkSlots  = 8
+	groupChunks = 64
+	groupSlots  = chunkSlots * groupChunks
+)
 
 // topicSlot holds one topic, or nothing.
 type topicSlot struct {
@@ -28,19 +32,17 @@ type topicSlot struct {
 
 const noSlot int32 = -1
 
-type chunk [chunkSlots]topicSlot
-
-type idEntry struct {
-	id   kafka.TopicID
-	slot int32
-}
+type (
+	chunk      [chunkSlots]topicSlot
+	chunkGroup [groupChunks]*chunk
+)
 
 // topics is the topic part of an image. Copying it copies no topic.
 type topics struct {
-	chunks     []*chunk
+	groups     []*chunkGroup
 	used       int32 // slots ever used
 	free       int32 // head of the list of free slots, or noSlot
-	byID       *btree.BTreeG[idEntry]
+	ids        topicIDs
 	byName     *btree.Map[string, int32]
 	lookalikes *btree.Map[string, struct{}] // see lookalike
 	dirs       *dirTable
@@ -48,7 +50,6 @@ type topics struct {
 }
 
 func newTopics() topics {
-	less := func(a, b idEntry) bool { return bytes.Compare(a.id[:], b.id[:]) < 0 }
 	dirs := &dirTable{index: map[kafka.DirectoryID]uint16{}}
 	for i, d := range []kafka.DirectoryID{kafka.DirectoryUnassigned, kafka.DirectoryLost, kafka.DirectoryMigrating} {
 		dirs.list = append(dirs.list, d)
@@ -56,7 +57,6 @@ func newTopics() topics {
 	}
 	return topics{
 		free:       noSlot,
-		byID:       btree.NewBTreeGOptions(less, btree.Options{NoLocks: true}),
 		byName:     &btree.Map[string, int32]{},
 		lookalikes: &btree.Map[string, struct{}]{},
 		dirs:       dirs,
@@ -77,17 +77,12 @@ type cmpOrdered interface {
 
 func (t *topics) fork() topics {
 	c := *t
-	ids := *t.byID
-	c.byID = ids.Copy()
 	c.byName, c.lookalikes = fork(t.byName), fork(t.lookalikes)
 	return c
 }
 
-func (t *topics) slot(n int32) *topicSlot { return &t.chunks[n/chunkSlots][n%chunkSlots] }
-
-func (t *topics) findID(id kafka.TopicID) (int32, bool) {
-	e, ok := t.byID.Get(idEntry{id: id})
-	return e.slot, ok
+func (t *topics) slot(n int32) *topicSlot {
+	return &t.groups[n/groupSlots][n/chunkSlots%groupChunks][n%chunkSlots]
 }
 
 // lookalike is the form in which two topic names collide in metrics, or "" if
@@ -102,6 +97,14 @@ func lookalike(name string) string {
 // lookalikeKey sorts names behind their lookalike form. '/' cannot stand in a
 // topic name.
 func lookalikeKey(form, name string) string { return form + "/" + name }
+
+// packedAt gives a copy of a partition that is packed.
+func (s *topicSlot) packedAt(id kafka.PartitionID) (packed, bool) {
+	if id < 0 || int(id) >= len(s.parts) || !s.parts[id].present() || s.parts[id].wide() {
+		return packed{}, false
+	}
+	return s.parts[id], true
+}
 
 // get spells out one partition of a slot.
 func (s *topicSlot) get(id kafka.PartitionID, dirs *dirTable) (Partition, bool) {

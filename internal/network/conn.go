@@ -37,7 +37,8 @@ type conn struct {
 	ahead  [4]byte // bytes of the next frame's length that have been read
 	aheadN int
 
-	gone chan struct{} // closed with the connection
+	gone   chan struct{} // closed with the connection
+	byPeer atomic.Bool   // the other end closed it
 
 	frameSince atomic.Int64 // when the frame being read began; 0: none
 	readSince  atomic.Int64 // when its last bytes came; 0: it waits for memory or is whole
@@ -64,8 +65,17 @@ func newConn(s *Server, nc *net.TCPConn, h Handler, peer wire.Peer) *conn {
 }
 
 func (c *conn) run() {
-	err := c.serve()
-	c.shut(err)
+	c.peerEnd(c.serve())
+	if w, ok := c.h.(Watcher); ok {
+		w.ConnectionClosed(&c.peer, c.byPeer.Load())
+	}
+}
+
+// peerEnd closes the connection because reading or writing failed, and
+// remembers whether that is the other end's doing.
+func (c *conn) peerEnd(err error) {
+	theirs := errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	c.end(err, theirs)
 }
 
 func (c *conn) serve() error {
@@ -255,12 +265,15 @@ func (c *conn) mayStart(produce bool) bool {
 
 // shut closes the connection, for the reason err; nil and the ordinary end are
 // not worth a log line. Safe from any goroutine, any number of times.
-func (c *conn) shut(err error) {
+func (c *conn) shut(err error) { c.end(err, false) }
+
+func (c *conn) end(err error, byPeer bool) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
 		return
 	}
+	c.byPeer.Store(byPeer)
 	c.closed = true
 	var gone []func()
 	for _, sl := range c.queue {

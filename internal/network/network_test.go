@@ -435,3 +435,48 @@ func (echo) Serve(r *wire.Request) {
 	resp.Start(1, false)
 	r.Reply(resp)
 }
+
+// watching is a handler that hears of ends of connections.
+type watching struct {
+	fakeHandler
+	ended chan bool
+}
+
+func (w *watching) ConnectionClosed(_ *wire.Peer, byPeer bool) { w.ended <- byPeer }
+
+// A handler is told who ended a connection. Fails if a client's end is not told
+// as such, or if ours is: then a broker would be fenced for what we did.
+func TestWatcherHearsWhoClosed(t *testing.T) {
+	s := New(Options{IdleTimeout: time.Hour})
+	t.Cleanup(s.Close)
+	w := &watching{fakeHandler{make(chan *wire.Request, 10)}, make(chan bool, 10)}
+	addr, err := s.Listen("C", "127.0.0.1:0", w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		end    func(net.Conn, *wire.Request)
+		byPeer bool
+	}{
+		"closed":               {func(c net.Conn, _ *wire.Request) { c.Close() }, true},
+		"reset":                {func(c net.Conn, _ *wire.Request) { _ = c.(*net.TCPConn).SetLinger(0); c.Close() }, true},
+		"dropped by a handler": {func(_ net.Conn, r *wire.Request) { r.Drop(io.EOF) }, false},
+	} {
+		conn, err := net.Dial("tcp", addr.String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { conn.Close() })
+		send(t, conn, frame(63, 1, nil))
+		r := <-w.requests
+		c.end(conn, r) // the request may still wait for its answer
+		select {
+		case byPeer := <-w.ended:
+			if byPeer != c.byPeer {
+				t.Errorf("%s: by peer %v", name, byPeer)
+			}
+		case <-time.After(20 * time.Second):
+			t.Fatalf("%s: nothing was told", name)
+		}
+	}
+}

@@ -19,6 +19,13 @@ type Handler interface {
 	Serve(*wire.Request)
 }
 
+// Watcher is a Handler that wants to know when a connection ends. byPeer: the
+// other end closed it, since its process has died or does not want it any more;
+// else this Server did.
+type Watcher interface {
+	ConnectionClosed(p *wire.Peer, byPeer bool)
+}
+
 // Options bound a Server. Zero fields take the defaults.
 type Options struct {
 	MaxRequestBytes     int   // socket.request.max.bytes

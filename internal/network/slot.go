@@ -111,7 +111,7 @@ func (c *conn) flush() {
 				c.dropUnsent()
 			}
 			c.mu.Unlock()
-			c.shut(err)
+			c.peerEnd(err)
 			return
 		}
 	}

@@ -124,8 +124,9 @@ func TestHC130LogAppendTime(t *testing.T) {
 	}
 }
 
-// Fails without the check of EnoughInSync: one replica is in sync, two are
-// demanded, three exist.
+// HC-059: one replica is in sync, two are demanded, three exist. Fails without
+// the check of EnoughInSync in append, or in advance, or if a lower minimum does
+// not raise the high watermark.
 func TestMinInSyncReplicas(t *testing.T) {
 	r := newRig(t).mustOpen()
 	id := kafka.TopicID{1: 1}
@@ -138,6 +139,12 @@ func TestMinInSyncReplicas(t *testing.T) {
 	part := r.part(id, 0)
 	wantCode(t, part.Append(one("a"), true, testStart), kafka.ErrNotEnoughReplicas)
 	wantCode(t, part.Append(one("b"), false, testStart), 0)
+	wantValues(t, part, 0)
+	if part.HighWatermark() != 0 {
+		t.Errorf("committed below the minimum, up to %d", part.HighWatermark())
+	}
+	one := "1"
+	r.apply(&record.Config{ResourceType: 2, ResourceName: "t", Name: "min.insync.replicas", Value: &one})
 	wantValues(t, part, 0, "b")
 }
 

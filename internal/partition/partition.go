@@ -298,6 +298,7 @@ func (p *Partition) flushTo(end kafka.Offset) error {
 func (p *Partition) assign(a replica.Assignment, now kafka.WallMs) {
 	p.mu.Lock()
 	log := p.log.Load()
+	a.MinInSync = p.Settings().MinInSync
 	fresh := p.state.Assign(a)
 	p.view.Store(&view{role: p.state.Role(), leader: a.Leader, epoch: a.LeaderEpoch})
 	if log != nil && !p.dir.failed.Load() && p.broken == nil {
@@ -318,7 +319,19 @@ func (p *Partition) configure(s *Settings) {
 	if s.FlushMs != never {
 		p.store.flushByTime.Store(true)
 	}
-	if log := p.log.Load(); log != nil {
-		log.SetConfig(s.Log)
+	log := p.log.Load()
+	if log == nil {
+		return
 	}
+	log.SetConfig(s.Log)
+	p.mu.Lock()
+	if a := p.state.Assignment(); a.MinInSync != s.MinInSync {
+		a.MinInSync = s.MinInSync
+		p.state.Assign(a)
+		if !p.dir.failed.Load() && p.broken == nil {
+			p.publish(log)
+		}
+	}
+	p.mu.Unlock()
+	p.watch.wake()
 }

@@ -11,7 +11,19 @@ import (
 )
 
 // LeaderChanged implements App.
-func (q *Replica) LeaderChanged(l raft.LeaderAndEpoch) { q.leader.Store(&l) }
+func (q *Replica) LeaderChanged(l raft.LeaderAndEpoch) {
+	q.noteVoters()
+	q.leader.Store(&l)
+	if q.opts.LeaderChanged != nil {
+		q.opts.LeaderChanged(l)
+	}
+}
+
+// noteVoters makes the voters visible to Voters.
+func (q *Replica) noteVoters() {
+	set, _ := q.core.VotersAt(q.core.EndOffset())
+	q.voters.Store(&set)
+}
 
 // Resigned implements App: what is pending may or may not survive.
 func (q *Replica) Resigned(kafka.Epoch) { q.revert() }
@@ -51,6 +63,7 @@ func (q *Replica) Committed(hw kafka.Offset) error {
 	if q.led == kafka.NoEpoch {
 		q.tip = q.image.Load()
 	}
+	q.noteVoters()
 	q.release()
 	q.maybeSnapshot()
 	return nil

@@ -33,8 +33,8 @@ var deadlineReached = controller.DeadlineReached{}
 
 // Submit gives a request to the controller core. done is called once, perhaps
 // before Submit returns, and if the request was decided, after everything that
-// the answer rests on is committed.
-func (q *Replica) Submit(body any, done func(resp any, err error)) {
+// the answer rests on is committed. arrived is what Arrived gave.
+func (q *Replica) Submit(body any, arrived kafka.Mono, done func(resp any, err error)) {
 	switch {
 	case q.failed != nil || q.closed:
 		done(nil, ErrStopped)
@@ -43,7 +43,7 @@ func (q *Replica) Submit(body any, done func(resp any, err error)) {
 	default:
 		q.nextTok++
 		q.tokens[q.nextTok] = done
-		q.control(controller.Request{Token: q.nextTok, Body: body})
+		q.control(controller.Request{Token: q.nextTok, Body: body, Arrived: arrived})
 	}
 }
 
@@ -65,6 +65,15 @@ func (q *Replica) control(ev controller.Event) {
 	now := q.opts.Clock()
 	var out controller.Effects
 	q.ctl.Step(now, ev, q.tip, q.core.EndOffset(), &out)
+	if out.KRaft != nil {
+		if err := q.raiseKRaft(*out.KRaft); err != nil {
+			for _, r := range out.Replies {
+				q.hold(controller.Reply{Token: r.Token, Code: err.Code, Message: err.Message})
+			}
+			q.release()
+			return
+		}
+	}
 	if len(out.Batches) > 0 {
 		batches, entries, err := q.prepare(now.Wall, out.Batches)
 		if _, asked := ev.(controller.Request); asked && errors.Is(err, errTooLarge) {
@@ -90,6 +99,11 @@ func (q *Replica) control(ev controller.Event) {
 		q.hold(r)
 	}
 	q.release()
+}
+
+// raiseKRaft changes kraft.version, which is raft's: it is not built yet.
+func (q *Replica) raiseKRaft(controller.KRaftUpgrade) *ReplyError {
+	return &ReplyError{Code: kafka.ErrInvalidUpdateVersion, Message: "This version does not change kraft.version yet."}
 }
 
 // errTooLarge: the records of one atomic batch take more bytes than the log

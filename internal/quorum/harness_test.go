@@ -172,8 +172,8 @@ func (q *testQuorum) call(body any) any {
 	return nil
 }
 
-// register makes broker 1 known and unfenced.
-func (q *testQuorum) register() {
+// registration is that of broker 1.
+func registration() *kmsg.BrokerRegistrationRequest {
 	req := kmsg.NewPtrBrokerRegistrationRequest()
 	req.Version, req.ClusterID, req.BrokerID, req.PreviousBrokerEpoch = 4, "cluster", 1, -1
 	req.IncarnationID, req.LogDirs = [16]byte{1, 1}, [][16]byte{{0xd0, 1}}
@@ -185,7 +185,12 @@ func (q *testQuorum) register() {
 		{Name: "eligible.leader.replicas.version", MaxSupportedVersion: 1}, {Name: "group.version", MaxSupportedVersion: 1},
 		{Name: "share.version", MaxSupportedVersion: 2}, {Name: "streams.version", MaxSupportedVersion: 1}, {Name: "transaction.version", MaxSupportedVersion: 2},
 	}
-	resp := q.call(req).(*kmsg.BrokerRegistrationResponse)
+	return req
+}
+
+// register makes broker 1 known and unfenced.
+func (q *testQuorum) register() {
+	resp := q.call(registration()).(*kmsg.BrokerRegistrationResponse)
 	if resp.ErrorCode != 0 {
 		q.t.Fatalf("registration: %s", kafka.ErrorCode(resp.ErrorCode))
 	}

@@ -81,9 +81,11 @@ func (q *Quorum) take(in input) {
 	case in.raft != nil:
 		q.replica.Receive(in.raft)
 	case in.submit != nil:
-		q.replica.Submit(in.submit.body, in.submit.done)
+		q.replica.Submit(in.submit.body, in.submit.arrived, in.submit.done)
 	case in.finished != nil:
 		in.finished()
+	case in.lost != nil:
+		q.replica.BrokerConnectionLost(*in.lost)
 	case in.describe != nil:
 		in.describe <- q.replica.core.Describe(q.opts.Clock())
 	}

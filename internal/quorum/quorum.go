@@ -63,6 +63,9 @@ type Options struct {
 	Clock func() kafka.Now
 	// Fatal is called once, with the error that ends the process (HC-007).
 	Fatal func(error)
+	// LeaderChanged hears of every new pair of leader and epoch, on the loop; it
+	// must not block. May be nil.
+	LeaderChanged func(raft.LeaderAndEpoch)
 	// Warn tells of oddities found at start; may be nil.
 	Warn func(msg string, err error)
 	// Watch sees each step of the raft core before its effects are performed;
@@ -110,11 +113,13 @@ type input struct {
 	submit   *submission
 	finished func() // by a worker
 	describe chan<- raft.Info
+	lost     *controller.BrokerConnectionLost
 }
 
 type submission struct {
-	body any
-	done func(any, error)
+	body    any
+	arrived kafka.Mono
+	done    func(any, error)
 }
 
 // Open recovers the folder; see OpenReplica.
@@ -188,12 +193,13 @@ func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
 		q.queued.Add(-1)
 		done(nil, ErrQueueFull)
 	default:
+		now := q.replica.Arrived(body)
 		finish := func(resp any, err error) {
 			q.queued.Add(-1)
 			done(resp, err)
 		}
 		select {
-		case q.inbox <- input{submit: &submission{body: body, done: finish}}:
+		case q.inbox <- input{submit: &submission{body: body, arrived: now, done: finish}}:
 		case <-q.done:
 			finish(nil, ErrStopped)
 		}
@@ -216,6 +222,9 @@ func (q *Quorum) Image() *metadata.Image { return q.replica.Image() }
 
 // Leader is the newest known pair of leader and epoch.
 func (q *Quorum) Leader() raft.LeaderAndEpoch { return q.replica.Leader() }
+
+// Voters are the newest known voters, with their endpoints.
+func (q *Quorum) Voters() raft.VoterSet { return q.replica.Voters() }
 
 // Describe tells about the quorum. Before Start and after Stop it tells what
 // was last known.

@@ -28,7 +28,7 @@ type Executor interface {
 // it events and wakes it at Deadline. Quorum owns one with a loop, the simulator
 // many in virtual time; both run the same code.
 //
-// Its methods belong to one goroutine, except Image and Leader.
+// Its methods belong to one goroutine, except Image, Leader, Voters and Arrived.
 type Replica struct {
 	opts  Options
 	exec  Executor
@@ -36,8 +36,10 @@ type Replica struct {
 	core  *raft.Core
 	ctl   *controller.Core // nil without the controller role
 
+	heard       contacts
 	image       atomic.Pointer[metadata.Image]
 	leader      atomic.Pointer[raft.LeaderAndEpoch]
+	voters      atomic.Pointer[raft.VoterSet]
 	subscribers []func(*metadata.Delta, *metadata.Image)
 
 	raftAt  kafka.Mono
@@ -75,6 +77,7 @@ func OpenReplica(opts Options, exec Executor) (*Replica, error) {
 			}
 			co.Bootstrap = boot
 		}
+		q.askCore(&co)
 		q.ctl = controller.New(co)
 	}
 	return q, nil
@@ -164,6 +167,14 @@ func (q *Replica) Image() *metadata.Image { return q.image.Load() }
 // Leader is the newest known pair of leader and epoch.
 func (q *Replica) Leader() raft.LeaderAndEpoch { return *q.leader.Load() }
 
+// Voters are the newest known voters, with their endpoints.
+func (q *Replica) Voters() raft.VoterSet {
+	if set := q.voters.Load(); set != nil {
+		return *set
+	}
+	return raft.VoterSet{}
+}
+
 // Core is for looking only.
 func (q *Replica) Core() *raft.Core { return q.core }
 
@@ -189,7 +200,7 @@ func (q *Replica) Wake() {
 		q.step(raft.DeadlineReached{})
 	}
 	if q.ctl != nil && q.failed == nil && q.ctl.Deadline() <= now.Mono {
-		q.control(deadlineReached)
+		q.ctlDeadline()
 	}
 	q.maybeSnapshot()
 }

@@ -222,7 +222,7 @@ func (c *Core) roleDeadline() kafka.Mono {
 	if c.shutdown {
 		return kafka.Never
 	}
-	return min(c.timer, c.joinDeadline())
+	return c.timer
 }
 
 // connectionLost lets a follower stand soon after its leader died (Trap 16). A

@@ -22,6 +22,8 @@ type Assignment struct {
 	LeaderEpoch kafka.Epoch
 	Replicas    []kafka.NodeID
 	ISR         []kafka.NodeID
+	// MinInSync is min.insync.replicas of the topic.
+	MinInSync int
 }
 
 // State is the replica on this broker.
@@ -78,9 +80,10 @@ func (s *State) LogStart(start kafka.Offset) { s.hw = max(s.hw, min(start, s.end
 
 // advance raises the high watermark to the end of the in-sync replica that has
 // least. Others than the leader reveal their ends by fetching, which comes with
-// replication; until one has, it counts as having nothing new.
+// replication; until one has, it counts as having nothing new. Below the minimum
+// nothing is committed: who is eligible to lead must have all that is (HC-059).
 func (s *State) advance() bool {
-	if s.role != Leader || slices.ContainsFunc(s.assign.ISR, func(id kafka.NodeID) bool { return id != s.self }) {
+	if s.role != Leader || !s.EnoughInSync(s.assign.MinInSync) || slices.ContainsFunc(s.assign.ISR, func(id kafka.NodeID) bool { return id != s.self }) {
 		return false
 	}
 	if s.end <= s.hw {

@@ -42,6 +42,20 @@ func TestHighWatermark(t *testing.T) {
 	}
 }
 
+// HC-059: below the minimum nothing is committed. Fails if advance does not ask.
+func TestHC059BelowTheMinimum(t *testing.T) {
+	s := New(1, 0, 0)
+	a := Assignment{Leader: 1, LeaderEpoch: 1, Replicas: []kafka.NodeID{1, 2}, ISR: []kafka.NodeID{1}, MinInSync: 2}
+	s.Assign(a)
+	if s.Appended(5) || s.HighWatermark() != 0 {
+		t.Errorf("%+v", s)
+	}
+	a.MinInSync = 1
+	if s.Assign(a); s.HighWatermark() != 5 {
+		t.Errorf("%+v", s)
+	}
+}
+
 func TestEnoughInSync(t *testing.T) {
 	s := New(1, 0, 0)
 	s.Assign(Assignment{Leader: 1, Replicas: []kafka.NodeID{1}, ISR: []kafka.NodeID{1}})

@@ -1,13 +1,13 @@
 package server
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
-	"moldau/internal/handler"
 	"moldau/internal/kafka"
 	"moldau/internal/lifecycle"
 	"moldau/internal/metadata"
@@ -39,12 +39,15 @@ type broker struct {
 	core *lifecycle.Broker
 	inc  kafka.IncarnationID
 
+	inSync inSync
 	events chan lifecycle.Event
 	poke   chan struct{} // the image has moved
 	done   chan struct{}
 	ended  chan struct{}
 
-	running atomic.Bool // unfenced: nobody waits for what is applied
+	running atomic.Bool   // unfenced: nobody waits for what is applied
+	timeout time.Duration // of registrations and heartbeats
+	gone    chan struct{} // closed when the controller lets the broker go
 
 	mu      sync.Mutex // publish and load
 	latest  *metadata.Image
@@ -79,18 +82,52 @@ const (
 )
 
 func newBroker(s *Server) *broker {
-	return &broker{
+	b := &broker{
 		s: s, inc: kafka.IncarnationID(NewUUID()), current: kafka.NoBrokerEpoch,
 		core: lifecycle.NewBroker(lifecycle.Options{
 			HeartbeatInterval: time.Duration(s.opts.Config.Long("broker.heartbeat.interval.ms")) * time.Millisecond,
 			RetryBackoff:      retryBackoff,
 		}),
+		timeout: time.Duration(s.opts.Config.Long("broker.heartbeat.interval.ms")) * time.Millisecond, gone: make(chan struct{}),
 		events: make(chan lifecycle.Event, maxEvents), poke: make(chan struct{}, 1),
 		done: make(chan struct{}), ended: make(chan struct{}),
 	}
+	b.inSync.b = b
+	return b
 }
 
 func (b *broker) start() { go b.run() }
+
+// controlledShutdownWait bounds how long a broker waits until others lead what
+// it leads (BrokerServer.shutdown).
+const controlledShutdownWait = 5 * time.Minute
+
+// shutDown lets others take over what this broker leads. A broker that is alone
+// in service just stops: there is nobody to take it.
+func (b *broker) shutDown(ctx context.Context) {
+	others := false
+	self := b.s.opts.Config.NodeID
+	b.s.Image().EachBroker(func(r *metadata.Broker) bool {
+		others = others || r.ID != self && r.Active()
+		return !others
+	})
+	if !others {
+		return
+	}
+	b.send(lifecycle.ShutDown{})
+	wait := controlledShutdownWait
+	if end, ok := ctx.Deadline(); ok {
+		wait = min(wait, time.Until(end)/2) // the logs have to be closed too
+	}
+	limit := time.NewTimer(wait)
+	defer limit.Stop()
+	select {
+	case <-b.gone:
+	case <-b.ended:
+	case <-ctx.Done():
+	case <-limit.C:
+	}
+}
 
 // stop ends the goroutine and waits for it.
 func (b *broker) stop() {
@@ -128,13 +165,11 @@ func (b *broker) publish(d *metadata.Delta, img *metadata.Image) {
 		b.s.store.Apply(d, img)
 	}
 	b.mu.Unlock()
-	if b.running.Load() {
+	b.inSync.follow(d)
+	if b.running.Load() && b.inSync.deadline() == kafka.Never {
 		return // the next heartbeat looks by itself
 	}
-	select {
-	case b.poke <- struct{}{}:
-	default:
-	}
+	b.wake()
 }
 
 func (b *broker) run() {
@@ -156,15 +191,17 @@ func (b *broker) run() {
 				b.step(lifecycle.DeadlineReached{})
 			}
 		}
+		if b.core.Phase() == lifecycle.Running {
+			b.inSync.send(b.core.Epoch())
+		}
 	}
 }
 
 func (b *broker) untilDeadline() time.Duration {
-	d := b.core.Deadline()
-	if d == kafka.Never {
-		return time.Hour
+	if b.core.Phase() != lifecycle.Running {
+		return b.earlier(b.core.Deadline(), kafka.Never)
 	}
-	return max(d.Sub(b.s.clock().Mono), 0)
+	return b.earlier(b.core.Deadline(), b.inSync.deadline())
 }
 
 // moved looks at the newest image: the first one with a level starts the
@@ -222,6 +259,9 @@ func (b *broker) step(ev lifecycle.Event) {
 		b.s.fatal(&quorum.ReplyError{Code: out.Fatal, Message: "the controller refuses this broker's registration"})
 		return
 	}
+	if out.ShutDown {
+		close(b.gone)
+	}
 	if out.Register {
 		b.register()
 	}
@@ -255,7 +295,7 @@ func (b *broker) register() {
 		req.Rack = &c.Rack
 	}
 	for _, l := range c.Advertised {
-		if c.IsControllerListener(l.Name) {
+		if !c.Advertises(l.Name) {
 			continue
 		}
 		m := kmsg.NewBrokerRegistrationRequestListener()
@@ -270,7 +310,7 @@ func (b *broker) register() {
 	for _, d := range b.s.storage.Dirs {
 		req.LogDirs = append(req.LogDirs, d.ID)
 	}
-	b.s.quorum.Submit(quorum.Context{}, req, func(resp any, err error) {
+	b.s.control().own(req, b.timeout, func(resp kmsg.Response, err error) {
 		ev := lifecycle.Registered{Code: kafka.ErrNotController}
 		if r, ok := resp.(*kmsg.BrokerRegistrationResponse); ok && err == nil {
 			ev = lifecycle.Registered{Code: kafka.ErrorCode(r.ErrorCode), Epoch: kafka.BrokerEpoch(r.BrokerEpoch)}
@@ -284,10 +324,11 @@ func (b *broker) heartbeat(h *lifecycle.Heartbeat) {
 	req.SetVersion(req.MaxVersion())
 	req.BrokerID, req.BrokerEpoch = int32(b.s.opts.Config.NodeID), int64(h.Epoch)
 	req.CurrentMetadataOffset, req.WantFence = int64(h.MetadataOffset), h.WantFence
-	b.s.quorum.Submit(quorum.Context{}, req, func(resp any, err error) {
+	req.WantShutdown = h.WantShutdown
+	b.s.control().own(req, b.timeout, func(resp kmsg.Response, err error) {
 		ev := lifecycle.Beaten{Code: kafka.ErrNotController}
 		if r, ok := resp.(*kmsg.BrokerHeartbeatResponse); ok && err == nil {
-			ev = lifecycle.Beaten{Code: kafka.ErrorCode(r.ErrorCode), Fenced: r.IsFenced}
+			ev = lifecycle.Beaten{Code: kafka.ErrorCode(r.ErrorCode), Fenced: r.IsFenced, ShutDown: r.ShouldShutdown}
 		}
 		go b.send(ev)
 	})
@@ -316,7 +357,7 @@ func (b *broker) Next(done func(kafka.ProducerID, kafka.ErrorCode)) {
 func (b *broker) askForIDs() {
 	req := kmsg.NewPtrAllocateProducerIDsRequest()
 	req.BrokerID, req.BrokerEpoch = int32(b.s.opts.Config.NodeID), int64(b.epoch())
-	b.s.quorum.Submit(quorum.Context{}, req, func(resp any, err error) {
+	b.s.control().own(req, forwardTimeout, func(resp kmsg.Response, err error) {
 		r, ok := resp.(*kmsg.AllocateProducerIDsResponse)
 		b.idMu.Lock()
 		granted := ok && err == nil && r.ErrorCode == 0
@@ -342,31 +383,4 @@ func (b *broker) hand(waiters []func(kafka.ProducerID, kafka.ErrorCode), granted
 			w(-1, kafka.ErrCoordinatorLoadInProgress)
 		}
 	}
-}
-
-// controllerLink is the handlers' way to the controller of this node.
-type controllerLink struct{ s *Server }
-
-// Submit implements handler.Controller.
-func (l controllerLink) Submit(body kmsg.Request, done func(kmsg.Response, error)) {
-	l.s.quorum.Submit(quorum.Context{}, body, func(resp any, err error) {
-		r, _ := resp.(kmsg.Response)
-		done(r, err)
-	})
-}
-
-// Quorum implements handler.Controller.
-func (l controllerLink) Quorum() handler.Quorum {
-	info := l.s.quorum.Describe()
-	q := handler.Quorum{Leader: info.Leader, Epoch: info.Epoch, HighWatermark: info.HighWatermark}
-	for _, v := range info.Voters {
-		q.Voters = append(q.Voters, handler.QuorumReplica{ID: v.Key.ID, Directory: v.Key.Dir, EndOffset: v.EndOffset, LastFetch: v.LastFetchMs, CaughtUp: v.LastCaughtMs})
-	}
-	for _, v := range info.Observers {
-		q.Observers = append(q.Observers, handler.QuorumReplica{ID: v.Key.ID, Directory: v.Key.Dir, EndOffset: v.EndOffset, LastFetch: v.LastFetchMs, CaughtUp: v.LastCaughtMs})
-	}
-	for _, v := range info.VoterSet.All() {
-		q.Nodes = append(q.Nodes, handler.QuorumNode{ID: v.Key.ID, Endpoints: v.Endpoints})
-	}
-	return q
 }

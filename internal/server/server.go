@@ -9,20 +9,18 @@ import (
 	"net"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"moldau/internal/config"
-	"moldau/internal/controller"
 	"moldau/internal/handler"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/network"
 	"moldau/internal/partition"
 	"moldau/internal/quorum"
-	"moldau/internal/raft"
+	"moldau/internal/raftnet"
 	"moldau/internal/vfs"
 )
 
@@ -43,8 +41,11 @@ type Server struct {
 	clock   func() kafka.Now
 	storage *Storage
 	quorum  *quorum.Quorum
+	raftNet *raftnet.Net
 	store   *partition.Store
 	broker  *broker
+	remote  *remote
+	member  *member // nil without the role of a controller
 	network *network.Server
 	ready   chan struct{}
 	failed  chan error
@@ -83,17 +84,14 @@ func Start(o Options) (*Server, error) {
 // supported refuses what this version cannot do.
 func supported(c *config.Server) error {
 	switch {
-	case !c.Broker || !c.Controller:
-		return errors.New("this version runs single nodes only: set process.roles=broker,controller")
-	case len(c.Voters) > 1 || len(c.BootstrapServers) > 1:
-		return errors.New("this version runs single nodes only: name this node alone in controller.quorum.voters or controller.quorum.bootstrap.servers")
 	case c.Text("create.topic.policy.class.name") != "" || c.Text("alter.config.policy.class.name") != "":
 		return errors.New("create.topic.policy.class.name and alter.config.policy.class.name name Java classes, which this server cannot ask; remove them if topics and settings need no policy")
 	case c.Text("authorizer.class.name") != "":
 		// Without the authorizer everybody may do what the operator forbade.
 		return errors.New("authorizer.class.name is set, but this version does not authorize anybody yet; remove it if everybody who reaches the listeners may do everything")
 	}
-	return nil
+	_, err := staticVoters(c)
+	return err
 }
 
 func newClock() func() kafka.Now {
@@ -113,41 +111,47 @@ func (s *Server) start() error {
 	if err != nil {
 		return err
 	}
+	if err := nameHosts(c, s.storage.whole); err != nil {
+		return err
+	}
 	if err := s.storage.Open(s.opts.FS, c); err != nil {
 		return err
 	}
-	if s.store, err = s.newStore(); err != nil {
+	if c.Broker {
+		if s.store, err = s.newStore(); err != nil {
+			return err
+		}
+	}
+	s.remote = newRemote(s)
+	opts, err := s.quorumOptions()
+	if err != nil {
 		return err
 	}
-	opts := s.quorumOptions()
+	s.raftNet = raftnet.New(raftNetOptions(c, s.log))
+	opts.Net = s.raftNet
 	if s.quorum, err = quorum.Open(opts); err != nil {
 		return err
 	}
 	if err := s.votes(opts.Raft.Self); err != nil {
 		return err
 	}
-	s.broker = newBroker(s)
-	s.quorum.Subscribe(s.broker.publish)
+	if c.Broker {
+		s.broker = newBroker(s)
+		s.quorum.Subscribe(s.broker.publish)
+	}
+	if c.Controller {
+		s.member = newMember(s)
+		s.quorum.Subscribe(s.member.publish)
+	}
+	s.raftNet.Start(s.quorum.Deliver)
 	s.quorum.Start()
-	s.broker.start()
+	if c.Broker {
+		s.broker.start()
+	}
+	if c.Controller {
+		s.member.start()
+	}
 	return s.listen(true)
-}
-
-// votes refuses a node that is none of the voters: it would wait for a leader
-// for ever, and say nothing.
-func (s *Server) votes(self raft.ReplicaKey) error {
-	var names []string
-	for _, v := range s.quorum.Describe().VoterSet.All() {
-		if v.Key == self {
-			return nil
-		}
-		names = append(names, fmt.Sprintf("node %d with directory.id %s", v.Key.ID, v.Key.Dir))
-	}
-	if len(names) == 0 {
-		names = []string{"nobody"}
-	}
-	return fmt.Errorf("the metadata in %s is decided by %s, but this is node %d with directory.id %s (meta.properties), and this version runs single nodes only: check node.id and metadata.log.dir, or restore meta.properties",
-		s.opts.Config.MetadataLogDir, strings.Join(names, " and "), self.ID, s.storage.MetadataID)
 }
 
 // holdPorts binds all listeners, to learn their ports and to fail early. Who
@@ -199,15 +203,17 @@ func (s *Server) listen(controllers bool) error {
 		if c.IsControllerListener(l.Name) != controllers {
 			continue
 		}
+		o := s.handlerOptions()
 		h := handler.NewBroker
 		if controllers {
 			h = handler.NewController
+			o.Store, o.Controller, o.BrokerGone = nil, localControl{s.control()}, s.brokerGone
 		}
 		open := s.take(i)
 		if open == nil {
 			return fmt.Errorf("listener %s: %w", l.Name, net.ErrClosed)
 		}
-		if err := s.network.Serve(open, l.Name, h(s.handlerOptions())); err != nil {
+		if err := s.network.Serve(open, l.Name, h(o)); err != nil {
 			return fmt.Errorf("listener %s: %w", l.Name, err)
 		}
 		s.mu.Lock()
@@ -256,73 +262,31 @@ func (s *Server) newStore() (*partition.Store, error) {
 	}), nil
 }
 
-func (s *Server) quorumOptions() quorum.Options {
-	c := s.opts.Config
-	ms := func(name string) time.Duration { return time.Duration(c.Long(name)) * time.Millisecond }
-	self := raft.ReplicaKey{ID: c.NodeID, Dir: s.storage.MetadataID}
-	o := quorum.Options{
-		FS: s.opts.FS, Dir: c.MetadataLogDir, Clock: s.clock, Fatal: s.fatal,
-		Warn: func(msg string, err error) { s.log.Warn(msg, "error", err) },
-		Raft: raft.Options{
-			ClusterID: s.storage.ClusterID, Self: self, Endpoints: controllerEndpoints(c), MinKRaft: 0, MaxKRaft: 1,
-			CanBecomeVoter: c.Controller, ElectionTimeout: ms("controller.quorum.election.timeout.ms"),
-			ElectionBackoffMax: ms("controller.quorum.election.backoff.max.ms"), FetchTimeout: ms("controller.quorum.fetch.timeout.ms"),
-			RequestTimeout: ms("controller.quorum.request.timeout.ms"), RetryBackoff: ms("controller.quorum.retry.backoff.ms"),
-			FetchMaxWait: 500 * time.Millisecond, FetchMaxBytes: int(c.Long("controller.quorum.fetch.max.bytes")), Seed: rand.Uint64(),
-		},
-		Log: quorum.LogConfig{SegmentBytes: c.Long("metadata.log.segment.bytes"), SegmentMs: c.Long("metadata.log.segment.ms")},
-		Snapshots: quorum.SnapshotConfig{
-			MaxBytes: c.Long("metadata.log.max.record.bytes.between.snapshots"), MaxIntervalMs: c.Long("metadata.log.max.snapshot.interval.ms"),
-			RetentionBytes: c.Long("metadata.max.retention.bytes"), RetentionMs: c.Long("metadata.max.retention.ms"),
-		},
-		Controller: &controller.Options{
-			NodeID: c.NodeID, ClusterID: s.storage.ClusterID, Features: Features(), Rules: rules{static: c.Static}, Random: rand.Uint64,
-			SessionTimeout: ms("broker.session.timeout.ms"), MaxIdleInterval: ms("metadata.max.idle.interval.ms"),
-			DefaultPartitions: int32(c.Long("num.partitions")), DefaultReplicationFactor: int16(c.Long("default.replication.factor")),
-			MinInSyncReplicas: int(c.Long("min.insync.replicas")), UncleanLeaderElection: c.Flag("unclean.leader.election.enable"),
-		},
-	}
-	if len(c.Voters) > 0 {
-		// kraft.version 0: the configuration names the voters, without directories.
-		o.Raft.Self.Dir = kafka.DirectoryID{}
-		o.Static = staticVoters(c)
-	}
-	return o
-}
-
-func staticVoters(c *config.Server) raft.VoterSet {
-	var voters []raft.Voter
-	for _, v := range c.Voters {
-		i := strings.LastIndexByte(v.Address, ':')
-		var port uint16
-		fmt.Sscan(v.Address[i+1:], &port)
-		voters = append(voters, raft.Voter{
-			Key:       raft.ReplicaKey{ID: v.ID},
-			Endpoints: []kafka.Endpoint{{Name: c.ControllerListeners[0], Host: v.Address[:i], Port: port}},
-		})
-	}
-	set, err := raft.NewVoterSet(voters...)
-	if err != nil {
-		panic(err) // supported() has seen to it that there is one
-	}
-	return set
-}
-
 func (s *Server) handlerOptions() handler.Options {
 	c := s.opts.Config
 	o := handler.Options{
 		Self: c.NodeID, ClusterID: s.storage.ClusterID, Image: s.quorum.Image, Store: s.store,
-		Controller: controllerLink{s}, ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
+		Controller: s.control(), Raft: s.raftNet, ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
 		FetchMaxBytes: int(c.Long("fetch.max.bytes")), FetchSessionSlots: int(c.Long("max.incremental.fetch.session.cache.slots")),
 		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
 		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
 	}
-	// It cannot change while the node runs: upgrades of it come with the quorum.
-	o.KRaftVersion = s.quorum.Describe().KRaftVersion
+	o.KRaftVersion = func() int16 { return s.quorum.Describe().KRaftVersion }
 	for _, f := range Features() {
 		o.SupportedFeatures = append(o.SupportedFeatures, handler.Feature(f))
 	}
 	return o
+}
+
+// control is the way to the active controller.
+func (s *Server) control() control { return control{s: s} }
+
+// brokerGone tells the controller of a broker whose process has died. This
+// node's own cannot have.
+func (s *Server) brokerGone(id kafka.NodeID, epoch kafka.BrokerEpoch) {
+	if id != s.opts.Config.NodeID {
+		s.quorum.BrokerConnectionLost(id, epoch)
+	}
 }
 
 // Ready is closed when the node serves clients.
@@ -373,11 +337,17 @@ func (s *Server) fatal(err error) {
 // log. ctx bounds the wait for the metadata quorum.
 func (s *Server) Stop(ctx context.Context) error {
 	var errs []error
+	if s.broker != nil && s.opened.Load() && s.opts.Config.Flag("controlled.shutdown.enable") {
+		s.broker.shutDown(ctx)
+	}
 	s.stopping.Store(true)
 	if s.network != nil {
 		s.network.Close()
 	}
 	s.letGo()
+	if s.member != nil {
+		s.member.stop()
+	}
 	if s.broker != nil {
 		s.broker.stop()
 		s.store.SetBrokerEpoch(s.broker.epoch())
@@ -387,6 +357,12 @@ func (s *Server) Stop(ctx context.Context) error {
 	}
 	if s.quorum != nil {
 		errs = append(errs, s.quorum.Stop(ctx))
+	}
+	if s.remote != nil {
+		s.remote.close()
+	}
+	if s.raftNet != nil {
+		s.raftNet.Close() // after the leader's farewell
 	}
 	s.storage.Unlock()
 	return errors.Join(slices.DeleteFunc(errs, func(e error) bool { return e == nil })...)

@@ -58,18 +58,19 @@ func (w *World) ask(from, to kafka.NodeID, body any, done func(answer)) {
 			reply(answer{err: errRefused})
 			return
 		}
-		peer.do(peer.life, func() { peer.submit(body, reply) })
+		arrived := peer.r.Arrived(body) // noted beside the queue, even if the loop stands still
+		peer.do(peer.life, func() { peer.submit(body, arrived, reply) })
 	})
 }
 
 // submit gives a request to the controller of this node, and tells the checkers
 // what the answer rests on.
-func (n *node) submit(body any, reply func(answer)) {
+func (n *node) submit(body any, arrived kafka.Mono, reply func(answer)) {
 	core := n.r.Core()
 	before := core.EndOffset()
 	a := answer{node: n, epoch: core.Election().Epoch}
 	rests := kafka.NoOffset // known when Submit has returned
-	n.r.Submit(body, func(resp any, err error) {
+	n.r.Submit(body, arrived, func(resp any, err error) {
 		asked := rests == kafka.NoOffset
 		if asked {
 			rests = core.EndOffset()

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -22,6 +21,8 @@ type node struct {
 	mem   *vfs.Mem
 	fault *vfs.Fault
 	full  int // counts how often the disk was filled; 0 while there is room
+	// generation counts the disks that the node has had.
+	generation int
 
 	life    int
 	alive   bool
@@ -30,9 +31,12 @@ type node struct {
 
 	r      *quorum.Replica
 	net    *nodeNet
-	broker *broker    // nil without that role
-	wakeAt kafka.Mono // true time at which it is going to be woken
-	rnd    *rand.Rand // of this life's controller core
+	broker *broker // nil without that role
+	// busy counts the wakes since wokenAt, within a millisecond.
+	busy    int
+	wokenAt kafka.Mono
+	wakeAt  kafka.Mono // true time at which it is going to be woken
+	rnd     *rand.Rand // of this life's controller core
 
 	skewMs kafka.WallMs // wall clock minus true time
 	drift  float64      // of the monotonic clock
@@ -45,38 +49,21 @@ type node struct {
 }
 
 func newNode(w *World, id kafka.NodeID, ctl, brk bool) *node {
-	mem := vfs.NewMem()
-	if err := errors.Join(mem.MkdirAll("data"), mem.SyncDir("")); err != nil {
-		panic(err)
-	}
-	n := &node{w: w, id: id, ctl: ctl, mem: mem, fault: vfs.NewFault(mem), dir: kafka.DirectoryID{14: 1, 15: byte(id)}}
+	n := &node{w: w, id: id, ctl: ctl, dir: kafka.DirectoryID{14: 1, 15: byte(id)}}
+	n.newDisk()
 	if brk {
 		n.broker = &broker{n: n}
 	}
 	return n
 }
 
-// format does what kafka-storage format does.
-func (n *node) format() {
-	if !n.ctl {
-		return
-	}
-	o := quorum.FormatOptions{FS: n.mem, Dir: "data", KRaft: n.w.swarm.kraft, Records: n.w.bootstrapRecords(), Now: wallZero}
-	if o.KRaft > 0 {
-		o.Voters = n.w.firstVoters()
-	}
-	if err := quorum.Format(o); err != nil {
-		panic(err)
-	}
-}
-
 // firstVoters is the voter set of controller.quorum.voters or format.
 func (w *World) firstVoters() raft.VoterSet {
 	var l []raft.Voter
-	for _, n := range w.controllers() {
-		v := raft.Voter{Key: raft.ReplicaKey{ID: n.id}}
-		if w.swarm.kraft > 0 {
-			v.Key.Dir, v.MaxKRaft = n.dir, 1
+	for _, n := range w.nodes[:w.swarm.controllers] {
+		v := n.voter()
+		if w.swarm.kraft == 0 {
+			v.Key.Dir, v.MaxKRaft = kafka.DirectoryID{}, 0
 		}
 		l = append(l, v)
 	}
@@ -91,7 +78,7 @@ func (w *World) firstVoters() raft.VoterSet {
 func (n *node) boot() {
 	n.life++
 	n.alive, n.paused, n.applied, n.wakeAt = true, false, 0, kafka.Never
-	n.backlog, n.begins, n.flushing = nil, nil, nil
+	n.backlog, n.begins, n.flushing, n.busy, n.wokenAt = nil, nil, nil, 0, 0
 	n.born, n.drift = n.w.now, 1
 	if n.w.faults && n.w.swarm.drift {
 		n.drift = 0.9 + 0.2*n.w.rng.Float64()
@@ -126,7 +113,7 @@ func (n *node) options() quorum.Options {
 	o := quorum.Options{
 		FS: n.fault, Dir: "data", Net: n.net, Clock: n.clock, Watch: n.watch, Warn: n.warn,
 		Raft: raft.Options{
-			Self: raft.ReplicaKey{ID: n.id, Dir: n.dir}, MaxKRaft: 1, CanBecomeVoter: n.ctl,
+			ClusterID: clusterID, Self: raft.ReplicaKey{ID: n.id, Dir: n.dir}, Endpoints: n.endpoints(), MaxKRaft: 1, AutoJoin: s.autoJoin, CanBecomeVoter: n.ctl,
 			ElectionTimeout: s.pace, ElectionBackoffMax: s.pace, FetchTimeout: 2 * s.pace, RequestTimeout: 2 * s.pace,
 			RetryBackoff: 20 * time.Millisecond, FetchMaxWait: s.pace / 2, FetchMaxBytes: s.fetchBytes,
 			FastFailover: s.fastFailover, Seed: n.w.rng.Uint64(),
@@ -137,7 +124,7 @@ func (n *node) options() quorum.Options {
 	if s.kraft == 0 {
 		o.Static = n.w.firstVoters()
 	}
-	for _, c := range n.w.controllers() {
+	for _, c := range n.w.nodes[:s.controllers] {
 		o.Raft.Bootstrap = append(o.Raft.Bootstrap, -c.id)
 	}
 	if n.ctl {
@@ -220,6 +207,12 @@ func (n *node) wakeBy(deadline kafka.Mono) {
 
 func (n *node) wake() {
 	now := n.clock().Mono
+	if n.busy++; n.busy > 1000 {
+		n.w.violate("idle", "node %d is woken without end: its deadline stays in the past: %s", n.id, n.w.describe())
+	}
+	if now > n.wokenAt+kafka.Mono(time.Millisecond) {
+		n.busy, n.wokenAt = 0, now
+	}
 	if n.r.Deadline() <= now {
 		n.w.event("deadline", n.id, kafka.NoNode)
 		n.r.Wake()

@@ -23,17 +23,12 @@ func (w *World) settle() {
 	}
 	limit := 60*w.swarm.pace + 10*time.Second
 	target := w.check.prefix.end() + 3
-	w.until(limit, "progress, and all brokers in service", func() bool {
-		for _, n := range w.nodes {
-			if !n.alive || n.broker != nil && n.broker.core.Phase() != lifecycle.Running {
-				return false
-			}
-		}
-		return w.check.prefix.end() >= target
-	})
-	w.quiet = true
+	w.until(limit, "progress", func() bool { return w.check.prefix.end() >= target })
+	w.quiet = true // with tiny limits a snapshot may be gone before it is downloaded
 	target = w.check.prefix.end()
-	w.until(limit, "every node at the high watermark", func() bool { return w.lowest() >= target })
+	w.until(limit, "every node at the high watermark, and all brokers in service", func() bool {
+		return w.lowest() >= target && w.inService()
+	})
 	for _, n := range w.nodes {
 		if w.failed == nil {
 			w.check.images.compare(n.r.Image(), "at the end, a node")
@@ -41,6 +36,16 @@ func (w *World) settle() {
 		}
 	}
 	w.check.linear.finish()
+}
+
+// inService tells whether every broker serves.
+func (w *World) inService() bool {
+	for _, n := range w.nodes {
+		if !n.alive || n.broker != nil && n.broker.core.Phase() != lifecycle.Running {
+			return false
+		}
+	}
+	return true
 }
 
 func (w *World) lowest() kafka.Offset {

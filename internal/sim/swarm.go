@@ -6,6 +6,7 @@ import "time"
 // faults are on. A fault that is always on hides what happens without it.
 type swarm struct {
 	controllers, brokers int
+	spares               int   // controllers that are no voters at first
 	combined             bool  // controllers are brokers, too
 	kraft                int16 // kraft.version at format
 	level                int16 // metadata.version at format
@@ -22,6 +23,8 @@ type swarm struct {
 	snapshotBytes int64
 	retention     int64 // bytes of log and snapshots that stay; −1 is all
 	fastFailover  bool
+	voterChanges  bool // the operator is at work
+	autoJoin      bool
 
 	drop, duplicate, late float64 // of messages
 	slowSync, slowDisk    float64
@@ -45,13 +48,17 @@ func (w *World) draw() swarm {
 	if w.cfg.Calm {
 		return s
 	}
+	s.voterChanges, s.autoJoin = w.rng.IntN(2) == 0, w.rng.IntN(2) == 0
+	s.spares = w.rng.IntN(3)
 	s.pace = pick(w, time.Second, 300*time.Millisecond, 60*time.Millisecond)
 	s.latency = pick(w, 3*time.Millisecond, 20*time.Millisecond)
 	s.every = pick(w, 300*time.Millisecond, time.Second, 3*time.Second)
 	s.segmentBytes = pick[int64](w, 2048, 4096, 1<<20)
 	s.fetchBytes = pick(w, 300, 1000, 4096, 1<<20)
 	s.snapshotBytes = pick[int64](w, 300, 3000, 20000)
-	s.retention = pick[int64](w, -1, 6000, 20000)
+	if s.retention = pick[int64](w, -1, 6000, 20000); s.retention >= 0 {
+		s.fetchBytes = max(s.fetchBytes, 1000) // else snapshots are gone before they are downloaded
+	}
 	s.fastFailover = w.rng.IntN(2) == 0
 	rate := func(p float64) float64 {
 		if w.rng.IntN(2) == 0 {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"moldau/internal/kafka"
+	"moldau/internal/raft"
 )
 
 // Config is one run.
@@ -69,11 +70,17 @@ func newWorld(cfg Config) *World {
 // begin formats and starts the nodes, and sets the clients and faults going.
 func (w *World) begin() {
 	s := &w.swarm
-	for i := range s.controllers + s.brokers {
-		w.nodes = append(w.nodes, newNode(w, kafka.NodeID(i+1), i < s.controllers, i >= s.controllers || s.combined))
+	for i := range w.controllerCount() + s.brokers {
+		ctl := i < w.controllerCount()
+		w.nodes = append(w.nodes, newNode(w, kafka.NodeID(i+1), ctl, !ctl || s.combined))
 	}
-	for _, n := range w.nodes {
-		n.format()
+	for i, n := range w.nodes {
+		switch {
+		case i < s.controllers:
+			n.formatAs(w.firstVoters())
+		case n.ctl:
+			n.formatAs(raft.VoterSet{})
+		}
 		n.boot()
 	}
 	for i := range clients {
@@ -83,6 +90,9 @@ func (w *World) begin() {
 	}
 	if w.faults {
 		w.scheduleFault()
+		if w.swarm.voterChanges {
+			w.scheduleOperator()
+		}
 	}
 }
 
@@ -93,7 +103,11 @@ func (w *World) node(id kafka.NodeID) *node {
 	return w.nodes[id-1]
 }
 
-func (w *World) controllers() []*node { return w.nodes[:w.swarm.controllers] }
+// controllerCount counts the controllers, those that are no voters at first
+// included.
+func (w *World) controllerCount() int { return w.swarm.controllers + w.swarm.spares }
+
+func (w *World) controllers() []*node { return w.nodes[:w.controllerCount()] }
 
 // step does the next thing.
 func (w *World) step() bool {

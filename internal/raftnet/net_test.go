@@ -1,0 +1,185 @@
+package raftnet_test
+
+import (
+	"errors"
+	"log/slog"
+	"net"
+	"testing"
+	"time"
+
+	"moldau/internal/handler"
+	"moldau/internal/kafka"
+	"moldau/internal/metadata"
+	"moldau/internal/network"
+	"moldau/internal/peer"
+	"moldau/internal/raft"
+	"moldau/internal/raftnet"
+)
+
+// patience bounds every wait; reaching it is a failure.
+const patience = 20 * time.Second
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// side is one node: its Net, its controller listener, and the events that its
+// core would get.
+type side struct {
+	*raftnet.Net
+	server *network.Server
+	at     []kafka.Endpoint
+	events chan raft.Event
+}
+
+func newSide(t testing.TB, bootstrap ...string) *side {
+	s := &side{events: make(chan raft.Event, 100)}
+	s.Net = raftnet.New(raftnet.Options{Listener: "CONTROLLER", Bootstrap: bootstrap, Peer: peer.Options{ClientID: "raft-client", RequestTimeout: patience, BackoffMax: time.Millisecond}})
+	s.Start(func(ev raft.Event) bool { s.events <- ev; return true })
+	s.server = network.New(network.Options{Log: slog.New(slog.DiscardHandler)})
+	addr, err := s.server.Listen("CONTROLLER", "127.0.0.1:0", handler.NewController(options(s.Net)))
+	must(t, err)
+	s.at = []kafka.Endpoint{{Name: "OTHER", Host: "nowhere.invalid", Port: 1}, {Name: "CONTROLLER", Host: "127.0.0.1", Port: uint16(addr.(*net.TCPAddr).Port)}}
+	t.Cleanup(func() { s.Close(); s.server.Close() })
+	return s
+}
+
+func options(r handler.Raft) handler.Options {
+	return handler.Options{Raft: r, Image: metadata.Empty, Random: func() uint64 { return 1 }}
+}
+
+func (s *side) event(t testing.TB) raft.Event {
+	t.Helper()
+	select {
+	case ev := <-s.events:
+		return ev
+	case <-time.After(patience):
+		t.Fatal("no event")
+		return nil
+	}
+}
+
+func vote(pre bool) raft.Body {
+	return &raft.VoteRequest{Voter: raft.NoReplica, Replica: raft.ReplicaKey{ID: 1}, ReplicaEpoch: 3, PreVote: pre}
+}
+
+// A request goes to the node's endpoint on the controllers' listener, and the
+// answer back under its id; one to a bootstrap address under its negative id.
+func TestRequestAndReply(t *testing.T) {
+	b := newSide(t)
+	a := newSide(t, "", raftnet.Address(b.at, "CONTROLLER"))
+	for _, to := range []kafka.NodeID{2, raftnet.BootstrapID(1)} {
+		out := raft.Outgoing{To: to, ID: 77, Body: vote(true)}
+		if to >= 0 {
+			out.At = b.at
+		}
+		a.Request(out)
+		r := b.event(t).(raft.Request)
+		if got := *r.Body.(*raft.VoteRequest); got != *vote(true).(*raft.VoteRequest) {
+			t.Errorf("%+v", got)
+		}
+		b.Reply(raft.Reply{Token: r.Token, Body: &raft.VoteResponse{Leadership: raft.Leadership{LeaderID: 2, LeaderEpoch: 3, Endpoints: b.at}, Granted: true}})
+		resp := a.event(t).(raft.Response)
+		v := resp.Body.(*raft.VoteResponse)
+		if resp.From != to || resp.ID != 77 || !v.Granted || v.LeaderID != 2 || len(v.Endpoints) != 1 || v.Endpoints[0] != b.at[1] {
+			t.Errorf("%+v %+v", resp, v)
+		}
+		if n := b.Waiting(); n != 0 {
+			t.Errorf("%d requests wait", n)
+		}
+	}
+}
+
+// What cannot be sent fails, as an event.
+func TestUnreachable(t *testing.T) {
+	a := newSide(t)
+	for _, out := range []raft.Outgoing{
+		{To: 2, ID: 1, Body: vote(false)},                      // nobody knows where
+		{To: raftnet.BootstrapID(0), ID: 2, Body: vote(false)}, // there is none
+		{To: 2, ID: 3, At: []kafka.Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: 1}}, Body: vote(false)},
+		{To: 2, ID: 4, At: []kafka.Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: 1}}, Body: &raft.UpgradeRequest{}},
+	} {
+		a.Request(out)
+		if ev, want := a.event(t), (raft.RequestFailed{To: out.To, ID: out.ID}); ev != want {
+			t.Errorf("%+v, want %+v", ev, want)
+		}
+	}
+}
+
+// When the leader's side of the connection ends, the core hears of it (Trap 16);
+// whoever waits for a reply there has no token any more. Fails if onGone is not
+// set, or Lost is not passed on.
+func TestTrap16DeadConnections(t *testing.T) {
+	a, b := newSide(t), newSide(t)
+	a.Request(raft.Outgoing{To: 2, ID: 5, At: b.at, Body: vote(false)})
+	token := b.event(t).(raft.Request).Token
+	b.server.Close()
+	if ev, want := a.event(t), (raft.LeaderConnectionLost{Leader: 2}); ev != want {
+		t.Errorf("%+v, want %+v", ev, want)
+	}
+	if ev, want := a.event(t), (raft.RequestFailed{To: 2, ID: 5}); ev != want {
+		t.Errorf("%+v, want %+v", ev, want)
+	}
+	for end := time.Now().Add(patience); b.Waiting() > 0; <-time.After(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the token of a dead connection stays")
+		}
+	}
+	b.Reply(raft.Reply{Token: token, Body: &raft.VoteResponse{}}) // finds nobody
+}
+
+// A leader's farewell is answered before Close ends the connections. Fails if
+// Close does not wait.
+func TestCloseWaitsForTheFarewell(t *testing.T) {
+	a, b := newSide(t), newSide(t)
+	a.Request(raft.Outgoing{To: 2, ID: 1, At: b.at, Body: vote(false)})
+	b.Reply(raft.Reply{Token: b.event(t).(raft.Request).Token, Body: &raft.VoteResponse{Leadership: raft.Leadership{LeaderID: kafka.NoNode}}})
+	a.event(t)
+	a.Request(raft.Outgoing{To: 2, ID: 2, At: b.at, Body: &raft.EndQuorumEpochRequest{LeaderID: 1, LeaderEpoch: 3}})
+	closed := make(chan struct{})
+	go func() { a.Close(); close(closed) }()
+	r := b.event(t).(raft.Request)
+	if _, ok := r.Body.(*raft.EndQuorumEpochRequest); !ok {
+		t.Fatalf("%+v", r.Body)
+	}
+	b.Reply(raft.Reply{Token: r.Token, Body: &raft.EndQuorumEpochResponse{Leadership: raft.Leadership{LeaderID: 1, LeaderEpoch: 3}}})
+	if resp, ok := a.event(t).(raft.Response); !ok || resp.ID != 2 {
+		t.Error("the farewell was not answered")
+	}
+	<-closed
+}
+
+// Before Start and when the replica has stopped nobody is served.
+func TestServeNeedsAReplica(t *testing.T) {
+	n := raftnet.New(raftnet.Options{})
+	defer n.Close()
+	stay := func(func()) bool { return true }
+	if err := n.Serve(vote(false), stay, nil); !errors.Is(err, raftnet.ErrStopped) {
+		t.Error(err)
+	}
+	n.Start(func(raft.Event) bool { return false })
+	if err := n.Serve(vote(false), stay, nil); !errors.Is(err, raftnet.ErrStopped) {
+		t.Error(err)
+	}
+	if n.Waiting() != 0 {
+		t.Error("a token is left")
+	}
+}
+
+// A voter that knows no pre-vote must be told apart from one that is dead.
+func TestUnsupportedPreVote(t *testing.T) {
+	a := newSide(t)
+	old := network.New(network.Options{Log: slog.New(slog.DiscardHandler)})
+	defer old.Close()
+	// A client listener offers no Vote at all.
+	addr, err := old.Listen("CONTROLLER", "127.0.0.1:0", handler.NewBroker(options(nil)))
+	must(t, err)
+	a.Request(raft.Outgoing{To: 2, ID: 9, Body: vote(true), At: []kafka.Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: uint16(addr.(*net.TCPAddr).Port)}}})
+	resp, ok := a.event(t).(raft.Response)
+	if !ok || resp.Body.(*raft.VoteResponse).TopError != kafka.ErrUnsupportedVersion {
+		t.Errorf("%+v", resp)
+	}
+}

@@ -1,0 +1,13 @@
+package server
+
+import "context"
+
+// Kill ends the node as the death of its process would look to others: every
+// connection breaks, and nobody is told.
+func (s *Server) Kill(ctx context.Context) error {
+	s.opened.Store(false) // a dead process asks nobody to take over
+	s.network.Close()
+	s.remote.close()
+	s.raftNet.Cut()
+	return s.Stop(ctx)
+}
