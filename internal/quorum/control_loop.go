@@ -158,6 +158,9 @@ func (q *Replica) hold(r controller.Reply) {
 	if r.Body == nil {
 		w.err = &ReplyError{Code: r.Code, Message: r.Message}
 	}
+	if mutantReplyEarly {
+		w.release = 0
+	}
 	q.waiting = append(q.waiting, w)
 }
 
@@ -186,7 +189,10 @@ func (q *Replica) release() {
 
 // revert goes back to the committed image and forgets what is soft.
 func (q *Replica) revert() {
-	q.led, q.tip, q.pending = kafka.NoEpoch, q.image.Load(), nil
+	q.led, q.tip = kafka.NoEpoch, q.image.Load()
+	if !mutantSkipRevert {
+		q.pending = nil
+	}
 	if q.ctl != nil {
 		var out controller.Effects
 		q.ctl.Step(q.opts.Clock(), controller.Resigned{}, q.tip, q.core.EndOffset(), &out)

@@ -267,7 +267,7 @@ func (s *segments) TrimTo(start kafka.Offset) error {
 		if g.BaseOffset > start {
 			break
 		}
-		if s.trimmed {
+		if s.trimmed && !mutantTrimUnordered {
 			if err := s.fs.SyncDir(s.log.Dir()); err != nil {
 				return err
 			}

@@ -293,7 +293,11 @@ func (c *Core) mustFlush() bool {
 func (c *Core) positionOnDisk() bool { return c.log.flushed >= c.log.end || !c.mustFlush() }
 
 func (c *Core) voters() VoterSet {
-	s, _ := c.history.votersAt(c.log.end)
+	at := c.log.end
+	if mutantVotersLate {
+		at = min(at, c.hw)
+	}
+	s, _ := c.history.votersAt(at)
 	return s
 }
 

@@ -199,6 +199,9 @@ func (c *Core) diverged(at kafka.OffsetAndEpoch) bool {
 		return false
 	}
 	to := c.log.cutFor(at)
+	if mutantTruncateToHw {
+		to = max(c.hw, c.log.start.Offset)
+	}
 	if at.Offset < c.hw || to < c.hw || to < c.log.start.Offset {
 		c.fatal(fmt.Errorf("leader %d of epoch %d wants the log cut to offset %d (epoch %d ends at %d), below the high watermark %d or the log start %d",
 			c.election.Leader, c.election.Epoch, to, at.Epoch, at.Offset, c.hw, c.log.start.Offset))

@@ -137,6 +137,13 @@ func (c *Core) advance() {
 	for _, v := range voters.All() {
 		at = append(at, c.position(v))
 	}
+	if mutantCountObservers {
+		for key, p := range c.lead.replicas {
+			if !voters.Contains(key) {
+				at = append(at, p.end)
+			}
+		}
+	}
 	slices.SortFunc(at, func(a, b kafka.Offset) int { return cmp.Compare(b, a) })
 	majority := at[voters.Majority()-1]
 	if majority <= c.lead.start && !(mutantOldEpochCommit && majority > 0) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"moldau/internal/controller"
 	"moldau/internal/kafka"
 	"moldau/internal/lifecycle"
 	"moldau/internal/metadata"
@@ -17,17 +18,16 @@ type broker struct {
 	core   *lifecycle.Broker
 	inc    kafka.IncarnationID
 	loaded bool // the logs are open
-	// previous is the epoch that a clean stop would have left.
-	previous kafka.BrokerEpoch
+	// beatsTo is where the last heartbeat went, and as whom.
+	beatsTo kafka.NodeID
+	beatsAs kafka.BrokerEpoch
+	// clean is the epoch that a clean stop has left on the disk; 0 if none.
+	clean kafka.BrokerEpoch
 }
 
 func (b *broker) boot() {
 	w := b.n.w
-	b.inc = kafka.IncarnationID{}
-	for i := range b.inc {
-		b.inc[i] = byte(w.rng.Uint64())
-	}
-	b.loaded, b.previous = false, kafka.NoBrokerEpoch
+	b.inc, b.loaded = w.newIncarnation(), false
 	b.core = lifecycle.NewBroker(lifecycle.Options{HeartbeatInterval: w.swarm.pace, RetryBackoff: w.swarm.pace / 10})
 }
 
@@ -55,6 +55,11 @@ func (b *broker) due() {
 func (b *broker) step(ev lifecycle.Event) {
 	var out lifecycle.Effects
 	b.core.Step(b.n.clock(), ev, &out)
+	if out.ShutDown {
+		b.clean = b.core.Epoch()
+		b.n.leave()
+		return
+	}
 	if out.Fatal != 0 {
 		b.n.w.violate("registration", "broker %d is refused: %s", b.n.id, out.Fatal)
 	}
@@ -70,16 +75,14 @@ func (b *broker) step(ev lifecycle.Event) {
 }
 
 // ask sends a request to whom this node believes to be the controller.
-func (b *broker) ask(body any, done func(answer)) {
-	n, life := b.n, b.n.life
-	n.w.ask(n.id, n.r.Leader().Leader, body, func(a answer) {
-		n.do(life, func() { done(a) })
-	})
+func (n *node) ask(body any, done func(answer)) {
+	life := n.life
+	n.w.ask(n.id, n.r.Leader().Leader, body, func(a answer) { n.do(life, func() { done(a) }) })
 }
 
 func (b *broker) register() {
 	req := b.registration()
-	b.ask(req, func(a answer) {
+	b.n.ask(req, func(a answer) {
 		ev := lifecycle.Registered{Code: kafka.ErrNotController}
 		if r, ok := a.resp.(*kmsg.BrokerRegistrationResponse); ok {
 			ev = lifecycle.Registered{Code: kafka.ErrorCode(r.ErrorCode), Epoch: kafka.BrokerEpoch(r.BrokerEpoch)}
@@ -92,7 +95,10 @@ func (b *broker) registration() *kmsg.BrokerRegistrationRequest {
 	req := kmsg.NewPtrBrokerRegistrationRequest()
 	req.SetVersion(req.MaxVersion())
 	req.BrokerID, req.ClusterID, req.IncarnationID = int32(b.n.id), clusterID, b.inc
-	req.PreviousBrokerEpoch = int64(b.previous)
+	req.PreviousBrokerEpoch = int64(kafka.NoBrokerEpoch)
+	if b.clean > 0 {
+		req.PreviousBrokerEpoch = int64(b.clean)
+	}
 	l := kmsg.NewBrokerRegistrationRequestListener()
 	l.Name, l.Host, l.Port = "PLAINTEXT", "h", 9092
 	req.Listeners = append(req.Listeners, l)
@@ -109,11 +115,12 @@ func (b *broker) heartbeat(h *lifecycle.Heartbeat) {
 	req := kmsg.NewPtrBrokerHeartbeatRequest()
 	req.SetVersion(req.MaxVersion())
 	req.BrokerID, req.BrokerEpoch = int32(b.n.id), int64(h.Epoch)
-	req.CurrentMetadataOffset, req.WantFence = int64(h.MetadataOffset), h.WantFence
-	b.ask(req, func(a answer) {
+	req.CurrentMetadataOffset, req.WantFence, req.WantShutdown = int64(h.MetadataOffset), h.WantFence, h.WantShutdown
+	b.beatsTo, b.beatsAs = b.n.r.Leader().Leader, h.Epoch
+	b.n.ask(req, func(a answer) {
 		ev := lifecycle.Beaten{Code: kafka.ErrNotController}
 		if r, ok := a.resp.(*kmsg.BrokerHeartbeatResponse); ok {
-			ev = lifecycle.Beaten{Code: kafka.ErrorCode(r.ErrorCode), Fenced: r.IsFenced}
+			ev = lifecycle.Beaten{Code: kafka.ErrorCode(r.ErrorCode), Fenced: r.IsFenced, ShutDown: r.ShouldShutdown}
 		}
 		b.step(ev)
 	})
@@ -138,7 +145,7 @@ func (b *broker) growISR() {
 		return req == nil
 	})
 	if req != nil {
-		b.ask(req, func(answer) {})
+		b.n.ask(req, func(answer) {})
 	}
 }
 
@@ -163,4 +170,17 @@ func (b *broker) alterPartition(img *metadata.Image, t metadata.Topic, p metadat
 	rt.Partitions = append(rt.Partitions, rp)
 	req.Topics = append(req.Topics, rt)
 	return req
+}
+
+// disconnected: the process has died, and its controller sees the connection
+// close.
+func (b *broker) disconnected() {
+	to := b.n.w.node(b.beatsTo)
+	if to == nil || to == b.n || !to.alive {
+		return
+	}
+	life, epoch, from := to.life, b.beatsAs, b.n.id
+	b.n.w.net.send(from, to.id, "closed", func() {
+		to.do(life, func() { to.r.BrokerConnectionLost(controller.BrokerConnectionLost{Broker: from, Epoch: epoch}) })
+	})
 }

@@ -7,6 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"moldau/internal/kafka"
+	"moldau/internal/lifecycle"
 	"moldau/internal/vfs"
 )
 
@@ -29,11 +30,12 @@ const (
 	diskError
 	fullDisk
 	connectionLost
+	orderlyStop
 )
 
 // allFaults lists them, the frequent ones more than once.
 var allFaults = []fault{
-	processCrash, powerLoss, powerLoss, blackout, partition, partition, lossyNet, pause, wallStep, diskError, fullDisk, connectionLost,
+	processCrash, powerLoss, powerLoss, blackout, partition, partition, lossyNet, pause, wallStep, diskError, fullDisk, connectionLost, orderlyStop,
 }
 
 // scheduleFault does something nasty now and then, while faults last.
@@ -81,7 +83,19 @@ func (w *World) fault(f fault, n *node) {
 		n.failDisk()
 	case fullDisk:
 		n.fillDisk(w.between(100*time.Millisecond, 10*w.swarm.pace))
+	case orderlyStop:
+		life := n.life
+		n.do(life, func() {
+			if n.broker != nil {
+				n.broker.step(lifecycle.ShutDown{})
+			} else {
+				n.leave()
+			}
+		})
 	case connectionLost:
+		if n.broker != nil {
+			n.do(n.life, func() { n.broker.step(lifecycle.Disconnected{}) })
+		}
 		w.net.breakConnection(pick(w, w.nodes...), n)
 	}
 }

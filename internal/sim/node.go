@@ -6,6 +6,7 @@ import (
 
 	"moldau/internal/controller"
 	"moldau/internal/kafka"
+	"moldau/internal/lifecycle"
 	"moldau/internal/metadata"
 	"moldau/internal/quorum"
 	"moldau/internal/raft"
@@ -32,6 +33,7 @@ type node struct {
 	r      *quorum.Replica
 	net    *nodeNet
 	broker *broker // nil without that role
+	member *member // nil without the controller role
 	// busy counts the wakes since wokenAt, within a millisecond.
 	busy    int
 	wokenAt kafka.Mono
@@ -51,6 +53,9 @@ type node struct {
 func newNode(w *World, id kafka.NodeID, ctl, brk bool) *node {
 	n := &node{w: w, id: id, ctl: ctl, dir: kafka.DirectoryID{14: 1, 15: byte(id)}}
 	n.newDisk()
+	if ctl {
+		n.member = &member{n: n}
+	}
 	if brk {
 		n.broker = &broker{n: n}
 	}
@@ -102,6 +107,9 @@ func (n *node) boot() {
 	r.Subscribe(n.published)
 	if n.broker != nil {
 		n.broker.boot()
+	}
+	if n.member != nil {
+		n.member.boot()
 	}
 	r.Start()
 	n.after()
@@ -184,6 +192,9 @@ func (n *node) after() {
 	if n.broker != nil {
 		n.wakeBy(n.broker.core.Deadline())
 	}
+	if n.member != nil {
+		n.wakeBy(n.member.core.Deadline())
+	}
 }
 
 // wakeBy sees to it that the node is woken at a time of its own clock.
@@ -217,9 +228,13 @@ func (n *node) wake() {
 		n.w.event("deadline", n.id, kafka.NoNode)
 		n.r.Wake()
 	}
-	if n.broker != nil && n.r.Err() == nil && n.broker.core.Deadline() <= now {
+	if n.broker != nil && n.alive && n.r.Err() == nil && n.broker.core.Deadline() <= now {
 		n.w.event("deadline", n.id, n.id)
 		n.broker.due()
+	}
+	if n.member != nil && n.alive && n.r.Err() == nil && n.member.core.Deadline() <= now {
+		n.w.event("deadline", n.id, n.id)
+		n.member.step(lifecycle.ControllerDeadline{})
 	}
 }
 
@@ -257,11 +272,32 @@ func (n *node) crash(power bool) {
 		for _, o := range n.w.nodes {
 			n.w.net.breakConnection(o, n)
 		}
+		if n.broker != nil {
+			n.broker.disconnected()
+		}
 	}
 	n.w.after(n.w.between(10*time.Millisecond, 5*n.w.swarm.pace), func() {
 		if !n.alive && n.w.failed == nil {
 			n.boot()
 		}
+	})
+}
+
+// leave is an orderly end of the process; it comes back.
+func (n *node) leave() {
+	life := n.life
+	n.w.after(0, func() {
+		n.do(life, func() {
+			n.w.event("leaves", n.id, kafka.NoNode)
+			n.r.Shutdown()
+			if n.r.Err() == nil {
+				n.r.Abandon()
+				if err := n.r.Close(); err != nil && !injected(err) {
+					n.w.violate("shutdown", "node %d: %v", n.id, err)
+				}
+			}
+			n.crash(false)
+		})
 	})
 }
 
@@ -280,6 +316,9 @@ func (n *node) published(delta *metadata.Delta, img *metadata.Image) {
 	n.applied = img.Provenance().EndOffset
 	if n.broker != nil {
 		n.broker.moved(img)
+	}
+	if n.member != nil {
+		n.member.moved(img)
 	}
 }
 

@@ -170,7 +170,7 @@ func (w *World) describe() string {
 		s += fmt.Sprintf(" [node %d alive=%t", n.id, n.alive)
 		if n.alive {
 			d := n.r.Core().Describe(kafka.Now{})
-			s += fmt.Sprintf(" %s epoch=%d leader=%d end=%d hw=%d applied=%d", d.Role, d.Epoch, d.Leader, d.EndOffset, d.HighWatermark, n.applied)
+			s += fmt.Sprintf(" %s epoch=%d leader=%d end=%d hw=%d applied=%d voters=%s", d.Role, d.Epoch, d.Leader, d.EndOffset, d.HighWatermark, n.applied, d.VoterSet)
 		}
 		if n.broker != nil {
 			s += fmt.Sprintf(" broker phase=%d epoch=%d", n.broker.core.Phase(), n.broker.core.Epoch())

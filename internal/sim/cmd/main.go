@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 
 	"moldau/internal/sim"
 )
@@ -19,12 +20,14 @@ func main() {
 	seeds := flag.Uint64("seeds", 100, "how many seeds")
 	events := flag.Int("events", 10000, "events per seed while faults last")
 	trace := flag.Bool("trace", false, "print every event; for one seed")
+	first := flag.Bool("first", false, "stop at the first violation")
 	twice := flag.Bool("twice", false, "run each seed twice and compare the traces")
 	flag.Parse()
 
 	results := make([]sim.Result, *seeds)
 	var wg sync.WaitGroup
 	next := make(chan uint64)
+	var violated atomic.Bool
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := range next {
@@ -36,15 +39,23 @@ func main() {
 				if *twice && results[i].Violation == nil && sim.Run(cfg).Hash != results[i].Hash {
 					results[i].Violation = fmt.Errorf("seed %d: two runs, two traces", cfg.Seed)
 				}
+				if results[i].Violation != nil {
+					violated.Store(true)
+				}
 			}
 		})
 	}
+	began := *seeds
 	for i := range *seeds {
+		if *first && violated.Load() {
+			began = i
+			break
+		}
 		next <- i
 	}
 	close(next)
 	wg.Wait()
-	os.Exit(report(results))
+	os.Exit(report(results[:began]))
 }
 
 func report(results []sim.Result) int {
