@@ -56,7 +56,7 @@ func (c *Core) handleEnd(r *EndQuorumEpochRequest) *EndQuorumEpochResponse {
 	if !c.observe(r.LeaderEpoch, r.LeaderID, r.Endpoints) {
 		return answer(kafka.ErrInvalidRequest)
 	}
-	if c.role == Follower && c.election.Leader == r.LeaderID && c.isVoter() {
+	if c.role == Follower && c.election.Leader == r.LeaderID && c.mayStand() {
 		c.follow.fetched = false
 		c.timer = c.now.Mono.Add(c.endBackoff(r.Successors))
 	}
@@ -185,7 +185,7 @@ func (c *Core) fetchResponse(from kafka.NodeID, r *FetchResponse) (ok bool) {
 	default:
 		ok = c.appendFetched(r)
 	}
-	if ok && c.isVoter() {
+	if ok && c.mayStand() {
 		c.timer = c.now.Mono.Add(c.opts.FetchTimeout)
 		c.follow.fetched = true
 	}

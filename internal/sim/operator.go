@@ -40,7 +40,7 @@ func (w *World) operate() {
 		n.wipe()
 	case !listed:
 		w.request(l, &raft.AddVoterRequest{ClusterID: clusterID, Timeout: 2 * w.swarm.pace, Voter: n.voter(), AckEarly: w.rng.IntN(2) == 0})
-	case w.mayRemove(voters, v, l):
+	case w.mayRemove(voters, v):
 		w.request(l, &raft.RemoveVoterRequest{ClusterID: clusterID, Voter: v.Key})
 	}
 }
@@ -76,15 +76,13 @@ func (w *World) living(voters raft.VoterSet) (n int) {
 	return n
 }
 
-// mayRemove: a majority with disks stays. A leader is not taken out of a set of
-// two: if it died before the other one knows, neither could be elected, since
-// the one with the longer log is no voter in its own eyes (Kafka has that, too).
-func (w *World) mayRemove(voters raft.VoterSet, v raft.Voter, leader *node) bool {
+// mayRemove: a majority with disks stays.
+func (w *World) mayRemove(voters raft.VoterSet, v raft.Voter) bool {
 	live := w.living(voters)
 	if w.node(v.Key.ID).dir == v.Key.Dir {
 		live--
 	}
-	return voters.Len() > 1 && live >= (voters.Len()-1)/2+1 && !(voters.Len() == 2 && v.Key.ID == leader.id)
+	return voters.Len() > 1 && live >= (voters.Len()-1)/2+1
 }
 
 // mayWipe: every controller is up, knows the same voters, and none of them has
