@@ -309,11 +309,13 @@ func (c *Core) isVoter() bool { return c.voters().Contains(c.opts.Self) }
 // it (Ongaro, Consensus, 4.2.2). Pre-votes keep it from disturbing a leader.
 func (c *Core) mayStand() bool {
 	voters, at := c.history.votersAt(c.log.end)
-	if voters.Contains(c.opts.Self) || at < c.hw {
-		return voters.Contains(c.opts.Self)
+	for !voters.Contains(c.opts.Self) {
+		if at < 0 || at < c.hw {
+			return false
+		}
+		voters, at = c.history.votersAt(at - 1) // acts for those who do not know the later one
 	}
-	before, _ := c.history.votersAt(at - 1)
-	return before.Contains(c.opts.Self)
+	return true
 }
 
 func (c *Core) onlyVoter() bool { return c.voters().Len() == 1 && c.isVoter() }

@@ -55,6 +55,9 @@ func (w *World) draw() swarm {
 	s.every = pick(w, 300*time.Millisecond, time.Second, 3*time.Second)
 	s.segmentBytes = pick[int64](w, 2048, 4096, 1<<20)
 	s.fetchBytes = pick(w, 300, 1000, 4096, 1<<20)
+	if s.pace < 10*s.latency {
+		s.fetchBytes = max(s.fetchBytes, 4096) // else replication is slower than the registrations that time out
+	}
 	s.snapshotBytes = pick[int64](w, 300, 3000, 20000)
 	if s.retention = pick[int64](w, -1, 6000, 20000); s.retention >= 0 {
 		s.fetchBytes = max(s.fetchBytes, 1000) // else snapshots are gone before they are downloaded
