@@ -5,7 +5,7 @@ SEEDS ?= 200
 FUZZTIME ?= 10s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
-.PHONY: help build test lint race sim mutants fuzz e2e interop bench bench-kafka fmt ci clean
+.PHONY: help build test lint race sim mutants fuzz e2e interop chaos bench bench-kafka fmt ci clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z0-9-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## / — /'
@@ -36,7 +36,10 @@ fuzz: ## run every fuzz target for FUZZTIME
 	  echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
 
 interop: build ## run Apache Kafka's tools and broker, librdkafka, kcat and franz-go against moldau
-	cd test/interop && MOLDAU=$(CURDIR)/bin/moldau $(GO) test -timeout 40m ./...
+	cd test/interop && MOLDAU=$(CURDIR)/bin/moldau $(GO) test -count=1 -timeout 40m ./...
+
+chaos: build ## kill, pause, cut off and replace nodes of a cluster of real processes; KILLS=n
+	cd test/chaos && MOLDAU=$(CURDIR)/bin/moldau KILLS=$(KILLS) $(GO) test -count=1 -timeout 40m -v ./...
 
 bench: ## run the microbenchmarks of the hot paths, with allocations
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/batch ./internal/wire ./internal/network ./internal/seglog ./internal/producerstate

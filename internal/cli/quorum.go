@@ -344,6 +344,6 @@ func (c *clusterClient) awaitHandover(w io.Writer, before *quorumState) error {
 		case time.Now().After(deadline):
 			return errors.Join(errors.New("nobody else has become the active controller"), err)
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 }

@@ -17,7 +17,8 @@ const (
 
 // activate takes over: it completes the log where the last leader left it
 // (ActivationRecordsGenerator) and gives every unfenced broker a session.
-func (s *step) activate(epoch kafka.Epoch) {
+func (s *step) activate(ev BecameLeader) {
+	epoch := ev.Epoch
 	s.active, s.epoch, s.activation, s.lastAppend = true, epoch, s.next, s.now.Mono
 	s.sessions, s.earliest, s.nextBalance = map[kafka.NodeID]*session{}, kafka.Never, kafka.Never
 	if s.opts.LeaderCheckInterval > 0 {
@@ -29,6 +30,9 @@ func (s *step) activate(epoch kafka.Epoch) {
 			// its former self may have had ends, but does not count as alive.
 			ses := newSession(b.Epoch, s.now.Mono.Add(s.opts.SessionTimeout))
 			ses.ghost = b.ID == s.opts.NodeID
+			if ev.Lost != nil && *ev.Lost == b.ID {
+				ses.expires = s.now.Mono.Add(min(deadLeaderGrace, s.opts.SessionTimeout))
+			}
 			s.addSession(b.ID, ses)
 		}
 		return true

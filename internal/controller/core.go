@@ -78,7 +78,13 @@ type BrokerConnectionLost struct {
 }
 
 // BecameLeader: this node leads the metadata quorum, and tip holds the whole log.
-type BecameLeader struct{ Epoch kafka.Epoch }
+type BecameLeader struct {
+	Epoch kafka.Epoch
+	// Lost, if it is not nil, is the last leader, whose connections broke by its
+	// own side's doing: most likely its process has died, and with it the broker
+	// that may be in it.
+	Lost *kafka.NodeID
+}
 
 // Resigned: leadership is lost, or an append failed; the tip went back.
 type Resigned struct{}
@@ -160,7 +166,7 @@ func (c *Core) Step(now kafka.Now, ev Event, tip *metadata.Image, nextOffset kaf
 	batches := len(out.Batches)
 	switch ev := ev.(type) {
 	case BecameLeader:
-		s.activate(ev.Epoch)
+		s.activate(ev)
 	case Resigned:
 		c.active = false
 		c.sessions, c.earliest, c.nextBalance = map[kafka.NodeID]*session{}, kafka.Never, kafka.Never

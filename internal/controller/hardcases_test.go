@@ -309,3 +309,24 @@ func TestTrap15WallClockSteps(t *testing.T) {
 		t.Error("not fenced after its session")
 	}
 }
+
+// The broker in the process of a leader that died is fenced after a short while
+// by the next one, unless it speaks up. Fails without deadLeaderGrace, or if a
+// heartbeat does not give it a whole session.
+func TestBrokerOfTheDeadLeader(t *testing.T) {
+	for _, alive := range []bool{false, true} {
+		h := quietHarness(t, false)
+		h.run("register id=1", "register id=2", "heartbeat id=1", "heartbeat id=2")
+		h.commit()
+		h.resign()
+		lost := kafka.NodeID(1)
+		h.step(BecameLeader{Epoch: 2, Lost: &lost})
+		if alive {
+			h.run("heartbeat id=1")
+		}
+		h.advance(deadLeaderGrace + time.Second)
+		if got := fencedOf(h, 1, 2); len(got) == 0 != alive || len(got) > 1 {
+			t.Errorf("alive %v: fenced %v", alive, got)
+		}
+	}
+}

@@ -13,6 +13,10 @@ const (
 	// theirs; a broker that only reconnects does so within a round trip.
 	ConnectionLostGrace = 100 * time.Millisecond
 
+	// deadLeaderGrace is the session of the broker in a process that led until
+	// its connections broke. If it lives it soon finds the new controller.
+	deadLeaderGrace = time.Second
+
 	// A deadline that is told later than stallTolerance means that this process
 	// stood still, and with it the heartbeats that came meanwhile: they may lie
 	// in sockets nobody has read. Sessions that ended then get stallGrace.

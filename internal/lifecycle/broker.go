@@ -168,7 +168,7 @@ const shutdownInterval = 50 * time.Millisecond
 
 // shutdownPatience is how long a broker that wants to go waits for a controller
 // to say anything: a failover takes less, and a quorum that has gone never will.
-const shutdownPatience = 3 * time.Second
+const shutdownPatience = 2 * time.Second
 
 // shutDown begins a controlled shutdown. Whoever is not in service leads
 // nothing and may go.

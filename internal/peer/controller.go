@@ -137,8 +137,13 @@ func (c *Controller) resume(a *attempt) {
 	}
 }
 
-// Changed tells that another controller may be known: what waits is tried at once.
+// Changed tells that another controller may be known: what waits is tried at
+// once, and what a former one was asked goes to the new one. The former may
+// hang, and what it decided but could not commit is lost.
 func (c *Controller) Changed() {
+	if node, ok := c.active(); ok {
+		c.pool.Keep(node.ID)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for a := range c.waiting {

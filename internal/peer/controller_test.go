@@ -98,3 +98,33 @@ func TestControllerChanged(t *testing.T) {
 	}
 	must(t, get(t, done).err)
 }
+
+// A controller that hangs is given up when another is known, and asked no more.
+// Fails if Changed leaves requests with a former controller.
+func TestHangingControllerIsGivenUp(t *testing.T) {
+	asked, over := make(chan struct{}), make(chan struct{})
+	hanging := newFake(t, "127.0.0.1:0")
+	hanging.serve = func(net.Conn, int16, int16, int32, []byte) []byte {
+		close(asked)
+		<-over
+		return nil
+	}
+	hanging.start()
+	defer close(over)
+	next := newFake(t, "127.0.0.1:0").start()
+	p := newPool(t, peer.Options{})
+	var moved atomic.Bool
+	c := peer.NewController(p, func() (peer.Node, bool) {
+		if moved.Load() {
+			return peer.Node{ID: 2, Address: next.address()}, true
+		}
+		return peer.Node{ID: 1, Address: hanging.address()}, true
+	})
+	defer c.Close()
+	done := make(chan outcome, 1)
+	c.Send(heartbeat(done, time.Hour), nil)
+	<-asked
+	moved.Store(true)
+	c.Changed()
+	must(t, get(t, done).err)
+}

@@ -32,7 +32,7 @@ type link struct {
 	wake chan struct{}
 
 	mu      sync.Mutex
-	ended   bool
+	ended   error // why, once it has been told to end
 	address string
 	queue   []*pending // not sent
 	flying  []*pending // sent on conn, oldest first
@@ -56,7 +56,7 @@ func (l *link) add(address string, q *pending) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
-	case l.ended:
+	case l.ended != nil:
 		return errEnded
 	case len(l.queue)+len(l.flying) >= l.p.opts.MaxQueued:
 		return ErrQueueFull
@@ -76,10 +76,13 @@ func (l *link) poke() {
 	}
 }
 
-// end makes run return.
-func (l *link) end() {
+// end makes run return; what is left fails with why.
+func (l *link) end(why error) {
 	l.mu.Lock()
-	l.ended = true
+	l.ended = why
+	if l.dialing != "" {
+		l.cancel()
+	}
 	l.mu.Unlock()
 	l.poke()
 }
@@ -91,7 +94,7 @@ func (l *link) run() {
 	for {
 		l.expire()
 		l.mu.Lock()
-		ended, busy, idle := l.ended, len(l.queue) > 0, len(l.queue)+len(l.flying) == 0
+		ended, busy, idle := l.ended != nil, len(l.queue) > 0, len(l.queue)+len(l.flying) == 0
 		l.mu.Unlock()
 		if !idle {
 			used = time.Now()
@@ -120,7 +123,7 @@ func (l *link) retire() bool {
 	if len(l.queue)+len(l.flying) > 0 {
 		return false
 	}
-	l.ended = true
+	l.ended = errEnded
 	return true
 }
 
@@ -128,14 +131,14 @@ func (l *link) retire() bool {
 func (l *link) finish() {
 	l.p.forget(l)
 	l.mu.Lock()
-	c, left := l.conn, append(l.flying, l.queue...)
+	c, left, why := l.conn, append(l.flying, l.queue...), l.ended
 	l.conn, l.flying, l.queue = nil, nil, nil
 	l.mu.Unlock()
 	if c != nil {
 		c.close()
 	}
 	for _, q := range left {
-		q.Done(nil, ErrClosed)
+		q.Done(nil, why)
 	}
 }
 

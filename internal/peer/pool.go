@@ -28,6 +28,9 @@ var (
 	ErrUnreachable = errors.New("node cannot be reached")
 	// ErrQueueFull: too many requests wait for the node, or there are too many nodes.
 	ErrQueueFull = errors.New("too many requests wait")
+	// ErrDropped: this side gave the node up before the answer (Keep). The node
+	// may have received the request.
+	ErrDropped = errors.New("the node was given up")
 	// ErrClosed: the pool is closed.
 	ErrClosed = errors.New("connections are closed")
 )
@@ -194,6 +197,18 @@ func (p *Pool) forget(l *link) {
 	}
 }
 
+// Keep ends the connections to all nodes but one. Their requests fail with
+// ErrDropped, whether they were executed or not.
+func (p *Pool) Keep(id kafka.NodeID) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for n, l := range p.links {
+		if n != id {
+			l.end(ErrDropped)
+		}
+	}
+}
+
 // Close ends all connections, fails what waits with ErrClosed, and returns when
 // no goroutine of the pool is left but those that fail late requests.
 func (p *Pool) Close() {
@@ -206,7 +221,7 @@ func (p *Pool) Close() {
 	p.mu.Unlock()
 	p.stop()
 	for _, l := range links {
-		l.end()
+		l.end(ErrClosed)
 	}
 	p.work.Wait()
 }

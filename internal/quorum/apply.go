@@ -14,6 +14,9 @@ import (
 func (q *Replica) LeaderChanged(l raft.LeaderAndEpoch) {
 	q.noteVoters()
 	q.leader.Store(&l)
+	if l.Leader != kafka.NoNode && l.Leader != q.opts.Raft.Self.ID {
+		q.lostLeader = nil
+	}
 	if q.opts.LeaderChanged != nil {
 		q.opts.LeaderChanged(l)
 	}

@@ -52,8 +52,9 @@ func (q *Replica) Submit(body any, arrived kafka.Mono, done func(resp any, err e
 func (q *Replica) lead(epoch kafka.Epoch) {
 	q.led, q.tip = epoch, q.image.Load()
 	if q.ctl != nil {
-		q.control(controller.BecameLeader{Epoch: epoch})
+		q.control(controller.BecameLeader{Epoch: epoch, Lost: q.lostLeader})
 	}
+	q.lostLeader = nil
 }
 
 // control is the write path: decide at the tip, replay at the tip, append;

@@ -186,6 +186,7 @@ func (q *Quorum) Stop(ctx context.Context) error {
 // loop, with the response or an error; it must not block. If the request was
 // decided, that is after everything that the answer rests on is committed.
 func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
+	now := q.replica.Arrived(body) // also if the queue is full
 	switch {
 	case q.closing.Load():
 		done(nil, ErrStopped)
@@ -193,7 +194,6 @@ func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
 		q.queued.Add(-1)
 		done(nil, ErrQueueFull)
 	default:
-		now := q.replica.Arrived(body)
 		finish := func(resp any, err error) {
 			q.queued.Add(-1)
 			done(resp, err)

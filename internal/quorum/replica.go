@@ -42,18 +42,21 @@ type Replica struct {
 	voters      atomic.Pointer[raft.VoterSet]
 	subscribers []func(*metadata.Delta, *metadata.Image)
 
-	raftAt  kafka.Mono
-	led     kafka.Epoch // NoEpoch unless this node leads and has been told
-	newLed  *kafka.Epoch
-	tip     *metadata.Image
-	pending []appended
-	waiting []waiter
-	tokens  map[uint64]func(any, error)
-	nextTok uint64
-	snap    snapshots
-	fetched *sealedImage // a downloaded snapshot that raft will load
-	failed  error
-	closed  bool
+	raftAt kafka.Mono
+	led    kafka.Epoch // NoEpoch unless this node leads and has been told
+	newLed *kafka.Epoch
+	// lostLeader is the last leader if its connection broke and nobody else has
+	// led since.
+	lostLeader *kafka.NodeID
+	tip        *metadata.Image
+	pending    []appended
+	waiting    []waiter
+	tokens     map[uint64]func(any, error)
+	nextTok    uint64
+	snap       snapshots
+	fetched    *sealedImage // a downloaded snapshot that raft will load
+	failed     error
+	closed     bool
 }
 
 // OpenReplica recovers the folder: newest valid snapshot, then the log's tail.
@@ -208,6 +211,9 @@ func (q *Replica) Wake() {
 // Receive takes a message of another replica. It parses fetched records before
 // the core sees the answer; one that cannot be parsed is as good as lost.
 func (q *Replica) Receive(ev raft.Event) {
+	if lost, ok := ev.(raft.LeaderConnectionLost); ok && lost.Leader == q.leader.Load().Leader {
+		q.lostLeader = &lost.Leader
+	}
 	if r, ok := ev.(raft.Response); ok {
 		if f, ok := r.Body.(*raft.FetchResponse); ok {
 			if err := ParseFetched(f); err != nil {

@@ -114,7 +114,8 @@ func (c *Core) fetchPending(except kafka.NodeID) bool {
 		p := &c.peers[i]
 		if p.id != except && p.fetch && p.pending != 0 {
 			if p.deadline <= c.now.Mono {
-				p.pending = 0
+				p.pending, p.silent = 0, true
+				p.resume = c.now.Mono.Add(2 * c.opts.FetchMaxWait) // ask somebody else
 				continue
 			}
 			c.wake = min(c.wake, p.deadline)
@@ -131,33 +132,46 @@ func (c *Core) sendDiscovery() {
 	}
 }
 
-// discover sends a fetch to a random node other than the leader and itself.
+// discover sends a fetch to a random voter other than the leader and itself.
+// Only if no voter answers, the bootstrap addresses are asked as well: one of
+// them may be the leader's, which hangs. Who does not lead answers at once, so
+// that a silent one costs less than a request's time.
 func (c *Core) discover() bool {
 	var ready []kafka.NodeID
+	answering := false
 	consider := func(id kafka.NodeID) {
 		if id == c.opts.Self.ID || c.role == Follower && id == c.election.Leader {
 			return
 		}
 		p := c.peer(id)
+		answering = answering || !p.silent
 		if p.resume > c.now.Mono {
 			c.wake = min(c.wake, p.resume)
 			return
 		}
 		ready = append(ready, id)
 	}
-	if len(c.opts.Bootstrap) > 0 {
+	for _, v := range c.voters().All() {
+		consider(v.Key.ID)
+	}
+	if !answering {
 		for _, id := range c.opts.Bootstrap {
 			consider(id)
-		}
-	} else {
-		for _, v := range c.voters().All() {
-			consider(v.Key.ID)
 		}
 	}
 	if len(ready) == 0 {
 		return false
 	}
-	return c.request(ready[c.rng.IntN(len(ready))], c.fetchRequest())
+	to := ready[c.rng.IntN(len(ready))]
+	if !c.request(to, c.fetchRequest()) {
+		return false
+	}
+	if !c.isVoter() { // voters have their timers
+		p := c.peer(to)
+		p.deadline = min(p.deadline, c.now.Mono.Add(2*c.opts.FetchMaxWait))
+		c.wake = min(c.wake, p.deadline)
+	}
+	return true
 }
 
 func (c *Core) fetchRequest() *FetchRequest {

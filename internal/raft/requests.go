@@ -18,6 +18,7 @@ type peer struct {
 	fetch    bool   // it is a fetch
 	deadline kafka.Mono
 	resume   kafka.Mono // not before
+	silent   bool       // the last request was not answered
 }
 
 func (c *Core) peer(id kafka.NodeID) *peer {
@@ -43,7 +44,7 @@ func (c *Core) request(to kafka.NodeID, body Body) bool {
 func (c *Core) requestAt(to kafka.NodeID, at []kafka.Endpoint, body Body) bool {
 	p := c.peer(to)
 	if p.pending != 0 && p.deadline <= c.now.Mono {
-		p.pending, p.resume = 0, c.now.Mono.Add(c.opts.RetryBackoff)
+		p.pending, p.resume, p.silent = 0, c.now.Mono.Add(c.opts.RetryBackoff), true
 	}
 	switch {
 	case p.pending != 0:
@@ -73,7 +74,7 @@ func (c *Core) endpointsOf(id kafka.NodeID) []kafka.Endpoint {
 
 func (c *Core) requestFailed(to kafka.NodeID, id uint64) {
 	if p := c.peer(to); p.pending == id && id != 0 {
-		p.pending, p.resume = 0, c.now.Mono.Add(c.opts.RetryBackoff)
+		p.pending, p.resume, p.silent = 0, c.now.Mono.Add(c.opts.RetryBackoff), true
 		c.featuresFailed(to)
 	}
 }
@@ -112,7 +113,7 @@ func (c *Core) handleResponse(r Response) {
 	if p.pending == 0 || p.pending != r.ID {
 		return
 	}
-	p.pending = 0
+	p.pending, p.silent = 0, false
 	ok := true
 	switch b := r.Body.(type) {
 	case *VoteResponse:

@@ -27,6 +27,9 @@ const (
 	// maxTokens bounds the requests from outside that are not answered: a
 	// waiting fetch of each broker and controller, and what else comes.
 	maxTokens = 10_000
+	// maxServedBytes bounds the records or the part of a snapshot that go into
+	// one answer, whatever was asked for (KafkaRaftClient.MAX_FETCH_SIZE_BYTES).
+	maxServedBytes = 8 << 20
 	// farewell is how long Close waits for the others to take note that this
 	// leader steps down.
 	farewell = 500 * time.Millisecond
@@ -210,11 +213,22 @@ func (n *Net) Serve(body raft.Body, onGone func(cancel func()) bool, done func(r
 		cancel()
 		return nil
 	}
-	if !n.event(raft.Request{Token: token, Body: body}) {
+	if !n.event(raft.Request{Token: token, Body: bounded(body)}) {
 		cancel()
 		return ErrStopped
 	}
 	return nil
+}
+
+// bounded gives the request with no more bytes to answer than are served.
+func bounded(body raft.Body) raft.Body {
+	switch b := body.(type) {
+	case *raft.FetchRequest:
+		b.MaxBytes = min(b.MaxBytes, maxServedBytes)
+	case *raft.FetchSnapshotRequest:
+		b.MaxBytes = min(b.MaxBytes, maxServedBytes)
+	}
+	return body
 }
 
 // Reply implements quorum.Net.

@@ -93,6 +93,21 @@ func TestRequestAndReply(t *testing.T) {
 	}
 }
 
+// A peer may ask for 2 GiB in one answer; the core reads a bounded part.
+func TestAnswersAreBounded(t *testing.T) {
+	a, b := newSide(t), newSide(t)
+	const most, asked = 8 << 20, 1<<31 - 1
+	key := raft.ReplicaKey{ID: 1, Dir: kafka.DirectoryID{1}}
+	a.Request(raft.Outgoing{To: 2, ID: 1, At: b.at, Body: &raft.FetchRequest{Replica: key, MaxBytes: asked}})
+	if r := b.event(t).(raft.Request).Body.(*raft.FetchRequest); r.MaxBytes != most || r.Replica != key {
+		t.Errorf("%+v", r)
+	}
+	a.Request(raft.Outgoing{To: 3, ID: 2, At: b.at, Body: &raft.FetchSnapshotRequest{Replica: key, MaxBytes: asked}})
+	if r := b.event(t).(raft.Request).Body.(*raft.FetchSnapshotRequest); r.MaxBytes != most || r.Replica != key {
+		t.Errorf("%+v", r)
+	}
+}
+
 // What cannot be sent fails, as an event.
 func TestUnreachable(t *testing.T) {
 	a := newSide(t)

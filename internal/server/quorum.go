@@ -12,6 +12,7 @@ import (
 	"moldau/internal/config"
 	"moldau/internal/controller"
 	"moldau/internal/kafka"
+	"moldau/internal/lifecycle"
 	"moldau/internal/peer"
 	"moldau/internal/quorum"
 	"moldau/internal/raft"
@@ -40,7 +41,7 @@ func (s *Server) quorumOptions() (quorum.Options, error) {
 			MaxBytes: c.Long("metadata.log.max.record.bytes.between.snapshots"), MaxIntervalMs: c.Long("metadata.log.max.snapshot.interval.ms"),
 			RetentionBytes: c.Long("metadata.max.retention.bytes"), RetentionMs: c.Long("metadata.max.retention.ms"),
 		},
-		LeaderChanged: func(raft.LeaderAndEpoch) { s.remote.changed() },
+		LeaderChanged: s.leaderChanged,
 	}
 	if c.Controller {
 		o.Controller = &controller.Options{
@@ -61,6 +62,15 @@ func (s *Server) quorumOptions() (quorum.Options, error) {
 		}
 	}
 	return o, nil
+}
+
+// leaderChanged: what waited for a controller goes out, and the broker tells the
+// new one that it lives.
+func (s *Server) leaderChanged(l raft.LeaderAndEpoch) {
+	s.remote.changed()
+	if s.broker != nil && l.Leader != kafka.NoNode {
+		go s.broker.send(lifecycle.Disconnected{})
+	}
 }
 
 // maxConnect bounds how long a voter's address may take to answer, so that a

@@ -148,6 +148,9 @@ func (c *three) leader(after kafka.Epoch) (kafka.NodeID, *kmsg.DescribeQuorumRes
 	var clients []*client
 	ids := map[*client]kafka.NodeID{}
 	for id := range c.nodes {
+		if c.nodes[id].Address("CONTROLLER") == nil {
+			continue // a broker
+		}
 		cl := c.control(id)
 		clients, ids[cl] = append(clients, cl), id
 	}

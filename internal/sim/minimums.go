@@ -11,12 +11,12 @@ type Counts struct {
 // per million events: a simulation in which nothing happens proves nothing.
 func (c *Counts) rows() []countRow {
 	return []countRow{
-		{"elections", &c.Elections, 1000},
-		{"commits", &c.Commits, 20000},
-		{"truncations", &c.Truncations, 50},
-		{"snapshots", &c.Snapshots, 500},
-		{"snapshot-fetches", &c.SnapshotFetches, 20},
-		{"voter-changes", &c.VoterChanges, 50},
+		{"elections", &c.Elections, 500},
+		{"commits", &c.Commits, 12000},
+		{"truncations", &c.Truncations, 100},
+		{"snapshots", &c.Snapshots, 3000},
+		{"snapshot-fetches", &c.SnapshotFetches, 300},
+		{"voter-changes", &c.VoterChanges, 30},
 		{"fences", &c.Fences, 200},
 		{"crashes", &c.Crashes, 1000},
 	}
