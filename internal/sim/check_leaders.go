@@ -6,7 +6,8 @@ import (
 )
 
 // leaderChecker: at most one node ever begins an epoch, once; its log holds
-// everything that was committed; and nobody publishes another leader for it.
+// everything that was committed; and nobody publishes another leader for it
+// (HC-005, HC-019).
 type leaderChecker struct {
 	w       *World
 	byEpoch map[kafka.Epoch]reign

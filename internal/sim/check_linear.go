@@ -12,7 +12,7 @@ import (
 )
 
 // linearChecker: creating, deleting and looking for a topic behaves as if it
-// happened at one moment between question and answer.
+// happened at one moment between question and answer (HC-020).
 //
 // One thing is as in Kafka: a leader that was deposed and has not noticed may
 // answer from what was committed before. So an answer that has written nothing

@@ -16,7 +16,7 @@ func (c *Counts) rows() []countRow {
 		{"truncations", &c.Truncations, 100},
 		{"snapshots", &c.Snapshots, 3000},
 		{"snapshot-fetches", &c.SnapshotFetches, 300},
-		{"voter-changes", &c.VoterChanges, 30},
+		{"voter-changes", &c.VoterChanges, 200},
 		{"fences", &c.Fences, 200},
 		{"crashes", &c.Crashes, 1000},
 	}

@@ -120,6 +120,10 @@ func (t *nodeNet) Request(r raft.Outgoing) {
 			back("refused", raft.RequestFailed{To: r.To, ID: r.ID})
 			return
 		}
+		if _, ok := r.Body.(*raft.FeaturesRequest); ok { // ApiVersions: no matter of the core
+			back("features", raft.Response{From: r.To, ID: r.ID, Body: &raft.FeaturesResponse{MaxKRaft: 1}})
+			return
+		}
 		peer.do(peer.life, func() {
 			token := peer.net.expect(func(b raft.Body) {
 				w.check.votes.answered(peer, r.Body, b)

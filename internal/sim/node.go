@@ -218,7 +218,7 @@ func (n *node) wakeBy(deadline kafka.Mono) {
 
 func (n *node) wake() {
 	now := n.clock().Mono
-	if n.busy++; n.busy > 1000 {
+	if n.busy++; n.busy > 1000 { // HC-018
 		n.w.violate("idle", "node %d is woken without end: its deadline stays in the past: %s", n.id, n.w.describe())
 	}
 	if now > n.wokenAt+kafka.Mono(time.Millisecond) {
