@@ -9,8 +9,10 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"moldau/internal/sim"
 )
@@ -23,6 +25,8 @@ func main() {
 	first := flag.Bool("first", false, "stop at the first violation")
 	twice := flag.Bool("twice", false, "run each seed twice and compare the traces")
 	flag.Parse()
+	debug.SetGCPercent(800) // worlds are small and short-lived
+	start := time.Now()
 
 	results := make([]sim.Result, *seeds)
 	var wg sync.WaitGroup
@@ -55,10 +59,11 @@ func main() {
 	}
 	close(next)
 	wg.Wait()
-	os.Exit(report(results[:began]))
+	code := report(results[:began], *twice, time.Since(start))
+	os.Exit(code)
 }
 
-func report(results []sim.Result) int {
+func report(results []sim.Result, twice bool, took time.Duration) int {
 	var sum sim.Counts
 	var hash uint64
 	violations := 0
@@ -71,6 +76,11 @@ func report(results []sim.Result) int {
 		}
 	}
 	fmt.Println(sum)
+	done := sum.Events
+	if twice {
+		done *= 2
+	}
+	fmt.Fprintf(os.Stderr, "%.0f events/s\n", float64(done)/took.Seconds())
 	if err := sum.Minimums(); err != nil && violations == 0 && len(results) >= 10 {
 		fmt.Println(err)
 		violations++
