@@ -23,6 +23,7 @@ type checkers struct {
 	partitions *partitionChecker
 	txns       *transactionChecker
 	linear     *linearChecker
+	quorum     *quorumChecker
 }
 
 func newCheckers(w *World) checkers {
@@ -40,6 +41,7 @@ func newCheckers(w *World) checkers {
 		partitions: &partitionChecker{w: w},
 		txns:       &transactionChecker{w: w},
 		linear:     newLinearChecker(w),
+		quorum:     &quorumChecker{w: w, heard: map[kafka.NodeID]*heard{}},
 	}
 }
 
@@ -61,6 +63,7 @@ func (c *checkers) stepped(n *node, ev raft.Event, out *raft.Effects) {
 	c.payloads.stepped(n, out)
 	c.durable.stepped(n, ev, out)
 	c.voters.stepped(n, out)
+	c.quorum.stepped(n, ev, out)
 	counts := &c.leaders.w.counts
 	switch {
 	case out.Truncate != nil:

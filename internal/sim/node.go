@@ -227,6 +227,7 @@ func (n *node) wake() {
 	if n.r.Deadline() <= now {
 		n.w.event("deadline", n.id, kafka.NoNode)
 		n.r.Wake()
+		n.w.check.quorum.woken(n)
 	}
 	if n.broker != nil && n.alive && n.r.Err() == nil && n.broker.core.Deadline() <= now {
 		n.w.event("deadline", n.id, n.id)
