@@ -25,7 +25,7 @@ lint: ## formatting, vet, staticcheck, the rules of internal/archtest
 race: ## run all tests under the race detector
 	$(GO) test -race ./...
 
-sim: ## simulate consensus: SEEDS=n runs, or SEED=k SEEDS=1 to replay one
+sim: ## simulate the quorum: SEEDS=n runs, or SEED=k SEEDS=1 to replay one
 	$(GO) run ./internal/sim/cmd -seed $(or $(SEED),1) -seeds $(SEEDS) -twice
 
 mutants: ## show that planted bugs are caught

@@ -103,7 +103,7 @@ func (s *step) caughtUp(ses *session, req *kmsg.BrokerHeartbeatRequest) bool {
 	if need == 0 {
 		need = s.activation - 1
 	}
-	return kafka.Offset(req.CurrentMetadataOffset) >= need
+	return kafka.Offset(req.CurrentMetadataOffset) >= need || mutantUnfenceEarly
 }
 
 // nextState is Kafka's BrokerHeartbeatManager.calculateNextBrokerState.
@@ -153,6 +153,9 @@ func (s *step) lowestActiveOffset() kafka.Offset {
 func (s *step) fence(b *metadata.Broker) []record.Message {
 	m := record.NewBrokerRegistrationChange()
 	m.BrokerID, m.BrokerEpoch, m.Fenced = b.ID, b.Epoch, 1
+	if mutantFenceKeepsLeader {
+		return []record.Message{m}
+	}
 	return append(s.leaderAndISR(b.ID, brokerGone), m)
 }
 

@@ -62,6 +62,14 @@ func (d *Delta) replayFeature(m *record.FeatureLevel) error {
 		return nil
 	case m.FeatureLevel == 0:
 		d.next.features.Delete(m.Name)
+		if m.Name == FeatureELR && !mutantElrStays {
+			// A snapshot cannot carry the eligible sets from now on. So they end
+			// here, else a node that starts from a snapshot knows other ones than a
+			// node that has followed the log, when the feature is on again.
+			if err := d.clearAllELR(0); err != nil {
+				return err
+			}
+		}
 	default:
 		d.next.features.Set(m.Name, m.FeatureLevel)
 	}

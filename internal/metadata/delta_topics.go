@@ -190,19 +190,25 @@ func (d *Delta) replayClearELR(m *record.ClearELR) error {
 		if !ok {
 			return fmt.Errorf("%w: %q", errNoTopic, m.TopicName)
 		}
-		return d.clearELR(slot)
+		return d.clearELR(slot, 1)
 	}
+	return d.clearAllELR(1)
+}
+
+// clearAllELR empties the eligible sets of all topics and raises the epochs of
+// the partitions that had some.
+func (d *Delta) clearAllELR(epochs int32) error {
 	var slots []int32
-	t.byName.Scan(func(_ string, slot int32) bool { slots = append(slots, slot); return true })
+	d.next.topics.byName.Scan(func(_ string, slot int32) bool { slots = append(slots, slot); return true })
 	for _, slot := range slots {
-		if err := d.clearELR(slot); err != nil {
+		if err := d.clearELR(slot, epochs); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (d *Delta) clearELR(slot int32) error {
+func (d *Delta) clearELR(slot int32, epochs int32) error {
 	s := d.next.topics.slot(slot)
 	id := s.id
 	for pid := range s.parts {
@@ -215,7 +221,7 @@ func (d *Delta) clearELR(slot int32) error {
 			return err
 		}
 		p.ELR, p.LastKnownELR = nil, nil
-		p.PartitionEpoch++
+		p.PartitionEpoch += epochs
 		d.setPartition(w, &p)
 	}
 	return nil

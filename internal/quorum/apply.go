@@ -11,7 +11,7 @@ import (
 )
 
 // LeaderChanged implements App.
-func (q *Quorum) LeaderChanged(l raft.LeaderAndEpoch) {
+func (q *Replica) LeaderChanged(l raft.LeaderAndEpoch) {
 	q.noteVoters()
 	q.leader.Store(&l)
 	if l.Leader != kafka.NoNode && l.Leader != q.opts.Raft.Self.ID {
@@ -23,21 +23,21 @@ func (q *Quorum) LeaderChanged(l raft.LeaderAndEpoch) {
 }
 
 // noteVoters makes the voters visible to Voters.
-func (q *Quorum) noteVoters() {
+func (q *Replica) noteVoters() {
 	set, _ := q.core.VotersAt(q.core.EndOffset())
 	q.voters.Store(&set)
 }
 
 // Resigned implements App: what is pending may or may not survive.
-func (q *Quorum) Resigned(kafka.Epoch) { q.revert() }
+func (q *Replica) Resigned(kafka.Epoch) { q.revert() }
 
 // Led implements App; step goes on with lead once the effects are performed.
-func (q *Quorum) Led(epoch kafka.Epoch) { q.newLed = &epoch }
+func (q *Replica) Led(epoch kafka.Epoch) { q.newLed = &epoch }
 
 // Committed implements App: it publishes what has become committed, from the
 // pending entries of a leader or else by reading the log, then releases
 // replies.
-func (q *Quorum) Committed(hw kafka.Offset) error {
+func (q *Replica) Committed(hw kafka.Offset) error {
 	applied := q.image.Load().Provenance().EndOffset
 	for applied < hw {
 		if len(q.pending) == 0 || q.pending[0].base != applied {
@@ -76,7 +76,7 @@ func (q *Quorum) Committed(hw kafka.Offset) error {
 const replayBytes = 4 << 20
 
 // replay reads [from, to) of the log into deltas and publishes each.
-func (q *Quorum) replay(from, to kafka.Offset) error {
+func (q *Replica) replay(from, to kafka.Offset) error {
 	base := q.image.Load()
 	delta, p, size := metadata.NewDelta(base), base.Provenance(), 0
 	flush := func() {
@@ -120,7 +120,7 @@ func replayBatch(delta *metadata.Delta, b batch.Batch) error {
 }
 
 // publish makes an image the committed one: pointer first, then subscribers.
-func (q *Quorum) publish(delta *metadata.Delta, img *metadata.Image, bytes int) {
+func (q *Replica) publish(delta *metadata.Delta, img *metadata.Image, bytes int) {
 	q.image.Store(img)
 	q.snap.applied(img.Provenance(), bytes, q.opts.Clock())
 	for _, f := range q.subscribers {

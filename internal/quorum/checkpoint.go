@@ -20,7 +20,10 @@ import (
 const (
 	checkpointSuffix = ".checkpoint"
 	partSuffix       = ".part"
-	deletedSuffix    = ".deleted"
+	// fetchedSuffix keeps a download apart from a snapshot of the same id that this
+	// node makes itself.
+	fetchedSuffix = ".fetched" + checkpointSuffix + partSuffix
+	deletedSuffix = ".deleted"
 	// snapshotBatchBytes is when a batch of a snapshot is closed.
 	snapshotBatchBytes = 1 << 20
 )

@@ -48,9 +48,25 @@ func (c *contacts) take() (out []controller.Contact) {
 	return out
 }
 
+// Arrived notes when a request arrives that Submit will take later, and gives
+// that time. It may be called from any goroutine.
+func (q *Replica) Arrived(body any) kafka.Mono {
+	now := q.opts.Clock().Mono
+	q.heard.note(body, now)
+	return now
+}
+
+// BrokerConnectionLost tells the active controller that a broker closed the
+// connection of its heartbeats.
+func (q *Replica) BrokerConnectionLost(ev controller.BrokerConnectionLost) {
+	if q.ctl != nil && q.led != kafka.NoEpoch {
+		q.control(ev)
+	}
+}
+
 // ctlDeadline tells the controller of the heartbeats that still wait, then that
 // its time has come, if it has.
-func (q *Quorum) ctlDeadline() {
+func (q *Replica) ctlDeadline() {
 	if list := q.heard.take(); len(list) > 0 {
 		q.control(controller.Contacts{List: list})
 	}
@@ -70,7 +86,7 @@ func (q *Quorum) BrokerConnectionLost(broker kafka.NodeID, epoch kafka.BrokerEpo
 }
 
 // askCore lets the controller core ask the raft core, on the loop.
-func (q *Quorum) askCore(co *controller.Options) {
+func (q *Replica) askCore(co *controller.Options) {
 	if co.Voters == nil {
 		co.Voters = func() (ids []kafka.NodeID) {
 			set, _ := q.core.VotersAt(q.core.EndOffset())

@@ -8,7 +8,6 @@ import (
 
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
-	"moldau/internal/raft"
 )
 
 func (q *testQuorum) heartbeat() *kmsg.BrokerHeartbeatRequest {
@@ -42,14 +41,14 @@ func TestHC050HeartbeatsThatWaitCount(t *testing.T) {
 				return o
 			case in := <-q.inbox:
 				q.take(in)
-			case <-time.After(max(q.raftAt.Sub(opts.Clock().Mono), 0)):
-				q.wake()
+			case <-time.After(max(q.replica.Deadline().Sub(opts.Clock().Mono), 0)):
+				q.replica.Wake()
 			case <-limit:
 				t.Fatal("nothing happens")
 			}
 		}
 	}
-	q.step(raft.Start{})
+	q.replica.Start()
 	for q.Image().Version() == 0 {
 		q.take(<-q.inbox)
 	}
@@ -61,19 +60,19 @@ func TestHC050HeartbeatsThatWaitCount(t *testing.T) {
 	ahead += 15 * time.Minute
 	waits := q.submit(q.heartbeat())
 	ahead += 5*time.Minute + 500*time.Millisecond // past the session by less than a stall
-	q.ctlDeadline()
-	if q.tip.Broker(1).Fenced {
+	q.replica.ctlDeadline()
+	if q.replica.tip.Broker(1).Fenced {
 		t.Error("fenced, and its heartbeat lies in the queue")
 	}
 	pump(waits)
 	ahead += 14 * time.Minute
-	q.ctlDeadline()
-	if q.tip.Broker(1).Fenced {
+	q.replica.ctlDeadline()
+	if q.replica.tip.Broker(1).Fenced {
 		t.Error("fenced within the session that its heartbeat began")
 	}
 	ahead += time.Minute
-	q.ctlDeadline()
-	if !q.tip.Broker(1).Fenced {
+	q.replica.ctlDeadline()
+	if !q.replica.tip.Broker(1).Fenced {
 		t.Error("not fenced at the end of its session")
 	}
 	q.end(nil)

@@ -31,20 +31,25 @@ type waiter struct {
 
 var deadlineReached = controller.DeadlineReached{}
 
-// request gives a submission to the controller core.
-func (q *Quorum) request(s *submission) {
-	if q.ctl == nil || q.led == kafka.NoEpoch {
-		s.done(nil, ErrNotController)
-		return
+// Submit gives a request to the controller core. done is called once, perhaps
+// before Submit returns, and if the request was decided, after everything that
+// the answer rests on is committed. arrived is what Arrived gave.
+func (q *Replica) Submit(body any, arrived kafka.Mono, done func(resp any, err error)) {
+	switch {
+	case q.failed != nil || q.closed:
+		done(nil, ErrStopped)
+	case q.ctl == nil || q.led == kafka.NoEpoch:
+		done(nil, ErrNotController)
+	default:
+		q.nextTok++
+		q.tokens[q.nextTok] = done
+		q.control(controller.Request{Token: q.nextTok, Body: body, Arrived: arrived})
 	}
-	q.nextTok++
-	q.tokens[q.nextTok] = s.done
-	q.control(controller.Request{Token: q.nextTok, Body: s.body, Arrived: s.arrived})
 }
 
 // lead tells the controller that it is active: the image holds everything up
 // to the leader's own first record (HC-016).
-func (q *Quorum) lead(epoch kafka.Epoch) {
+func (q *Replica) lead(epoch kafka.Epoch) {
 	q.led, q.tip = epoch, q.image.Load()
 	if q.ctl != nil {
 		q.control(controller.BecameLeader{Epoch: epoch, Lost: q.lostLeader})
@@ -54,7 +59,7 @@ func (q *Quorum) lead(epoch kafka.Epoch) {
 
 // control is the write path: decide at the tip, replay at the tip, append;
 // replies wait for the commit.
-func (q *Quorum) control(ev controller.Event) {
+func (q *Replica) control(ev controller.Event) {
 	if q.failed != nil {
 		return
 	}
@@ -99,7 +104,7 @@ func (q *Quorum) control(ev controller.Event) {
 
 // raiseKRaft changes kraft.version, which is the raft core's: it appends the
 // records at once, or says why not.
-func (q *Quorum) raiseKRaft(u controller.KRaftUpgrade) *ReplyError {
+func (q *Replica) raiseKRaft(u controller.KRaftUpgrade) *ReplyError {
 	q.upgraded = nil
 	if err := q.step(raft.Request{Body: &raft.UpgradeRequest{Level: u.Level, ValidateOnly: u.ValidateOnly}}); err != nil || q.upgraded == nil {
 		return &ReplyError{Code: kafka.ErrNotController, Message: ErrNotController.Error()}
@@ -113,7 +118,7 @@ func (q *Quorum) raiseKRaft(u controller.KRaftUpgrade) *ReplyError {
 // ownAnswers keeps for this node what it asked of its own raft core.
 type ownAnswers struct {
 	Net
-	q *Quorum
+	q *Replica
 }
 
 // Reply implements Net.
@@ -130,7 +135,7 @@ func (n ownAnswers) Reply(r raft.Reply) {
 var errTooLarge = errors.New("excessively large request")
 
 // refuse answers a request whose records cannot be written; it changes nothing.
-func (q *Quorum) refuse(replies []controller.Reply, why error) {
+func (q *Replica) refuse(replies []controller.Reply, why error) {
 	for _, r := range replies {
 		q.hold(controller.Reply{Token: r.Token, Code: kafka.ErrPolicyViolation, Message: why.Error()})
 	}
@@ -138,7 +143,7 @@ func (q *Quorum) refuse(replies []controller.Reply, why error) {
 }
 
 // prepare encodes the batches at the end of the log and replays them.
-func (q *Quorum) prepare(now kafka.WallMs, list [][]controller.VersionedRecord) ([]raft.Batch, []appended, error) {
+func (q *Replica) prepare(now kafka.WallMs, list [][]controller.VersionedRecord) ([]raft.Batch, []appended, error) {
 	var batches []raft.Batch
 	var entries []appended
 	next, img := q.core.EndOffset(), q.tip
@@ -167,7 +172,7 @@ func (q *Quorum) prepare(now kafka.WallMs, list [][]controller.VersionedRecord) 
 
 // hold keeps a reply until all that it may rest on is committed: its own
 // records, and everything the tip held when it was decided (Trap 1).
-func (q *Quorum) hold(r controller.Reply) {
+func (q *Replica) hold(r controller.Reply) {
 	done := q.tokens[r.Token]
 	if done == nil {
 		return
@@ -177,10 +182,13 @@ func (q *Quorum) hold(r controller.Reply) {
 	if r.Body == nil {
 		w.err = &ReplyError{Code: r.Code, Message: r.Message}
 	}
+	if mutantReplyEarly {
+		w.release = 0
+	}
 	q.waiting = append(q.waiting, w)
 }
 
-func (q *Quorum) answer(token uint64, resp any, err error) {
+func (q *Replica) answer(token uint64, resp any, err error) {
 	if done := q.tokens[token]; done != nil {
 		delete(q.tokens, token)
 		done(resp, err)
@@ -189,7 +197,7 @@ func (q *Quorum) answer(token uint64, resp any, err error) {
 
 // release sends the replies that have waited long enough. While this node
 // leads, their offsets only rise.
-func (q *Quorum) release() {
+func (q *Replica) release() {
 	applied := q.image.Load().Provenance().EndOffset
 	n := 0
 	for n < len(q.waiting) && q.waiting[n].release <= applied {
@@ -204,8 +212,11 @@ func (q *Quorum) release() {
 }
 
 // revert goes back to the committed image and forgets what is soft.
-func (q *Quorum) revert() {
-	q.led, q.tip, q.pending = kafka.NoEpoch, q.image.Load(), nil
+func (q *Replica) revert() {
+	q.led, q.tip = kafka.NoEpoch, q.image.Load()
+	if !mutantSkipRevert {
+		q.pending = nil
+	}
 	if q.ctl != nil {
 		var out controller.Effects
 		q.ctl.Step(q.opts.Clock(), controller.Resigned{}, q.tip, q.core.EndOffset(), &out)
@@ -214,7 +225,7 @@ func (q *Quorum) revert() {
 }
 
 // failAll fails every request whose outcome is not known.
-func (q *Quorum) failAll(err error) {
+func (q *Replica) failAll(err error) {
 	waiting := q.waiting
 	q.waiting = nil
 	for _, w := range waiting {

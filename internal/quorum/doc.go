@@ -18,7 +18,10 @@
 //   - A snapshot ends at a batch boundary, outside metadata transactions, below
 //     the high watermark; its name is its exclusive end offset (HC-032, HC-033).
 //
-// Concurrency: one loop goroutine owns the cores, the tip and the log's end.
+// Replica is all of this without goroutines; the simulator drives it in virtual
+// time. Quorum drives one in real time.
+//
+// Concurrency: one loop goroutine owns the Replica: cores, tip and log's end.
 // One goroutine flushes; since an append needs no flush to finish, all appends
 // that arrive during one flush share the next. One goroutine writes snapshots.
 // Submit, Image, Describe and Deliver may be called from any goroutine.

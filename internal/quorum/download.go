@@ -41,7 +41,7 @@ func (s *Store) WriteSnapshot(p *raft.SnapshotPart) error {
 		if err := s.dropPart(); err != nil {
 			return err
 		}
-		f, err := s.opts.FS.Open(s.snapshotPath(p.ID)+partSuffix, vfs.CreateTruncate)
+		f, err := s.opts.FS.Open(s.snapshotPath(p.ID)+fetchedSuffix, vfs.CreateTruncate)
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (s *Store) dropPart() error {
 	}
 	p := s.part
 	s.part = nil
-	return errors.Join(p.file.Close(), s.opts.FS.Remove(s.snapshotPath(p.id)+partSuffix))
+	return errors.Join(p.file.Close(), s.opts.FS.Remove(s.snapshotPath(p.id)+fetchedSuffix))
 }
 
 // SealSnapshot implements Disk.
@@ -84,14 +84,14 @@ func (s *Store) seal(p *part, emit func(record.Message, int16) error) (Sealed, e
 	if err := errors.Join(p.file.Sync(), p.file.Close()); err != nil {
 		return Sealed{}, err
 	}
-	content, err := readSnapshot(s.opts.FS, name+partSuffix, p.id.Offset, emit)
+	content, err := readSnapshot(s.opts.FS, name+fetchedSuffix, p.id.Offset, emit)
 	if err != nil {
 		if !errors.Is(err, errRecord) {
 			err = fmt.Errorf("%w: %w", ErrSnapshot, err)
 		}
-		return Sealed{}, errors.Join(err, s.opts.FS.Remove(name+partSuffix))
+		return Sealed{}, errors.Join(err, s.opts.FS.Remove(name+fetchedSuffix))
 	}
-	if err = s.opts.FS.Rename(name+partSuffix, name); err == nil {
+	if err = s.opts.FS.Rename(name+fetchedSuffix, name); err == nil {
 		err = s.opts.FS.SyncDir(path.Dir(name))
 	}
 	return Sealed(content), err

@@ -104,6 +104,8 @@ func TestHC122MissingMetadataLogRefuses(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			mem := formatted(t)
 			opts := busy(t, mem, -1)
+			opts.Snapshots.MaxBytes = 0
+			start(t, opts).stopNow() // its records are in no snapshot
 			name := "data/" + Folder + "/" + activeSegment(t, mem)
 			if err := c.harm(mem, name); err != nil {
 				t.Fatal(err)

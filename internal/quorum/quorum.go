@@ -12,7 +12,6 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/raft"
-	"moldau/internal/record"
 	"moldau/internal/vfs"
 )
 
@@ -69,6 +68,9 @@ type Options struct {
 	LeaderChanged func(raft.LeaderAndEpoch)
 	// Warn tells of oddities found at start; may be nil.
 	Warn func(msg string, err error)
+	// Watch sees each step of the raft core before its effects are performed;
+	// it is for the simulator's checkers. May be nil.
+	Watch func(ev raft.Event, out *raft.Effects)
 }
 
 // SnapshotConfig says when snapshots are made and how long old ones stay.
@@ -79,15 +81,13 @@ type SnapshotConfig struct {
 	RetentionMs    int64 // metadata.max.retention.ms; −1 is for ever
 }
 
-// Quorum is the node's replica; see the package comment.
+// Quorum is the node's replica with a loop around it; see the package comment.
 type Quorum struct {
-	opts  Options
-	store *Store
-	core  *raft.Core
-	ctl   *controller.Core // nil without the controller role
+	replica *Replica // belongs to the loop
+	opts    Options
 
 	inbox   chan input
-	flushes chan flushWork
+	flushes chan job
 	stop    chan struct{}
 	done    chan struct{} // closed when nothing more is taken
 	ended   chan struct{} // closed when all is over
@@ -96,31 +96,8 @@ type Quorum struct {
 	closing atomic.Bool
 	started atomic.Bool
 	once    sync.Once
-
-	heard       contacts
-	image       atomic.Pointer[metadata.Image]
-	leader      atomic.Pointer[raft.LeaderAndEpoch]
-	voters      atomic.Pointer[raft.VoterSet]
-	info        atomic.Pointer[raft.Info]
-	subscribers []func(*metadata.Delta, *metadata.Image)
-
-	// The rest belongs to the loop.
-	raftAt kafka.Mono
-	led    kafka.Epoch // NoEpoch unless this node leads and has been told
-	newLed *kafka.Epoch
-	// upgraded is the raft core\'s answer to raiseKRaft.
-	upgraded *raft.UpgradeResponse
-	// lostLeader is the last leader if its connection broke and nobody else has
-	// led since.
-	lostLeader *kafka.NodeID
-	tip        *metadata.Image
-	pending    []appended
-	waiting    []waiter
-	tokens     map[uint64]func(any, error)
-	nextTok    uint64
-	snap       snapshots
-	fetched    *sealedImage // a downloaded snapshot that raft will load
-	failed     error
+	info    atomic.Pointer[raft.Info] // of the end
+	err     error                     // of the end
 }
 
 // Context says who sent a request. The controller core judges the body alone;
@@ -134,9 +111,7 @@ type Context struct {
 type input struct {
 	raft     raft.Event
 	submit   *submission
-	flushed  *flushWork
-	snapshot *snapshotDone
-	sealed   *sealedImage
+	finished func() // by a worker
 	describe chan<- raft.Info
 	lost     *controller.BrokerConnectionLost
 }
@@ -147,92 +122,20 @@ type submission struct {
 	done    func(any, error)
 }
 
-// Open recovers the folder: newest valid snapshot, then the log's tail. What of
-// the tail is committed is known only when a leader says so (Trap 6).
+// Open recovers the folder; see OpenReplica.
 func Open(opts Options) (*Quorum, error) {
 	if opts.Clock == nil {
 		opts.Clock = systemClock()
 	}
 	q := &Quorum{
-		opts: opts, led: kafka.NoEpoch, tokens: map[uint64]func(any, error){},
-		inbox: make(chan input, maxQueued), flushes: make(chan flushWork, 1),
-		stop: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}), raftAt: kafka.Never,
+		opts: opts, inbox: make(chan input, maxQueued), flushes: make(chan job, 1),
+		stop: make(chan struct{}), done: make(chan struct{}), ended: make(chan struct{}),
 	}
-	if err := q.load(); err != nil {
-		return nil, errors.Join(err, advice(opts.Dir, err))
-	}
-	if opts.Controller != nil {
-		co := *opts.Controller
-		if len(co.Bootstrap) == 0 {
-			boot, err := ReadBootstrap(opts.FS, opts.Dir)
-			if err != nil {
-				return nil, errors.Join(err, q.store.Close())
-			}
-			co.Bootstrap = boot
-		}
-		q.askCore(&co)
-		q.ctl = controller.New(co)
+	var err error
+	if q.replica, err = OpenReplica(opts, executor{q}); err != nil {
+		return nil, err
 	}
 	return q, nil
-}
-
-// load opens the store and makes the image of the snapshot.
-func (q *Quorum) load() error {
-	wall := func() kafka.WallMs { return q.opts.Clock().Wall }
-	var delta *metadata.Delta
-	store, rec, err := OpenStore(StoreOptions{
-		FS: q.opts.FS, Dir: q.opts.Dir, Static: q.opts.Static, Warn: q.opts.Warn,
-		OpenLog: func(folder string) (Log, error) {
-			return OpenSegments(q.opts.FS, folder, q.opts.Log, wall, q.opts.Warn)
-		},
-		Flush: func(f raft.Flush, job FlushJob) { q.flushes <- flushWork{flush: f, job: job} },
-		Seal:  q.seal,
-	}, func() func(record.Message, int16) error {
-		delta = metadata.NewDelta(metadata.Empty())
-		return func(m record.Message, _ int16) error { return delta.Replay(m) }
-	})
-	if err != nil {
-		return err
-	}
-	if err := mayVote(q.opts, rec.Raft); err != nil {
-		return errors.Join(err, store.Close())
-	}
-	img := metadata.Empty()
-	if rec.Snapshot.Offset > 0 {
-		img = delta.Apply(metadata.Provenance{
-			EndOffset: rec.Snapshot.Offset, Epoch: rec.Snapshot.Epoch, TimestampMs: rec.LastContained,
-		})
-	}
-	q.store, q.tip = store, img
-	q.image.Store(img)
-	q.core = raft.New(q.opts.Raft, rec.Raft)
-	q.snap.cfg = q.opts.Snapshots
-	q.snap.begin(img.Provenance())
-	q.leader.Store(&raft.LeaderAndEpoch{Leader: kafka.NoNode, Epoch: kafka.NoEpoch})
-	return nil
-}
-
-// ErrVoteForgotten: the file that holds this voter's vote is gone.
-var ErrVoteForgotten = errors.New("quorum-state is missing")
-
-// mayVote refuses a voter among others that has a log, but no quorum-state: it
-// may have voted in an epoch that its log does not show, and would vote again
-// (HC-006). A quorum of one has nobody to contradict it.
-func mayVote(opts Options, disk raft.Restored) error {
-	if disk.Election != nil || disk.End == 0 {
-		return nil
-	}
-	var voters raft.VoterSet
-	for _, c := range disk.Control {
-		if c.Voters != nil {
-			voters = *c.Voters
-		}
-	}
-	if voters.Len() < 2 || !voters.Contains(opts.Raft.Self) {
-		return nil
-	}
-	return fmt.Errorf("%w in %s/%s: node %d is one of the voters %s and may have voted already; restore the file, or replace this voter: remove it from the quorum, format its metadata directory anew, and add it again",
-		ErrVoteForgotten, opts.Dir, Folder, opts.Raft.Self.ID, voters)
 }
 
 func systemClock() func() kafka.Now {
@@ -251,20 +154,15 @@ func (q *Quorum) Subscribe(f func(delta *metadata.Delta, img *metadata.Image)) {
 	if q.started.Load() {
 		panic("quorum: Subscribe after Start")
 	}
-	q.subscribers = append(q.subscribers, f)
+	q.replica.Subscribe(f)
 }
 
 // Start begins to take part in the quorum.
 func (q *Quorum) Start() {
 	q.started.Store(true)
-	if img := q.image.Load(); img.Provenance().EndOffset > 0 {
-		delta := metadata.Diff(metadata.Empty(), img)
-		for _, f := range q.subscribers {
-			f(delta, img)
-		}
-	}
 	q.workers.Add(1)
 	go q.flusher()
+	q.replica.Start()
 	go q.loop()
 }
 
@@ -273,12 +171,12 @@ func (q *Quorum) Start() {
 func (q *Quorum) Stop(ctx context.Context) error {
 	q.closing.Store(true)
 	if !q.started.Load() {
-		return q.store.Close()
+		return q.replica.Close()
 	}
 	q.once.Do(func() { close(q.stop) })
 	select {
 	case <-q.ended:
-		return q.failed
+		return q.err
 	case <-ctx.Done():
 		return fmt.Errorf("stop the metadata quorum: %w", ctx.Err())
 	}
@@ -288,8 +186,7 @@ func (q *Quorum) Stop(ctx context.Context) error {
 // loop, with the response or an error; it must not block. If the request was
 // decided, that is after everything that the answer rests on is committed.
 func (q *Quorum) Submit(_ Context, body any, done func(resp any, err error)) {
-	now := q.opts.Clock().Mono
-	q.heard.note(body, now) // also if the queue is full
+	now := q.replica.Arrived(body) // also if the queue is full
 	switch {
 	case q.closing.Load():
 		done(nil, ErrStopped)
@@ -321,18 +218,13 @@ func (q *Quorum) Deliver(ev raft.Event) bool {
 }
 
 // Image is the newest committed image.
-func (q *Quorum) Image() *metadata.Image { return q.image.Load() }
+func (q *Quorum) Image() *metadata.Image { return q.replica.Image() }
 
 // Leader is the newest known pair of leader and epoch.
-func (q *Quorum) Leader() raft.LeaderAndEpoch { return *q.leader.Load() }
+func (q *Quorum) Leader() raft.LeaderAndEpoch { return q.replica.Leader() }
 
 // Voters are the newest known voters, with their endpoints.
-func (q *Quorum) Voters() raft.VoterSet {
-	if set := q.voters.Load(); set != nil {
-		return *set
-	}
-	return raft.VoterSet{}
-}
+func (q *Quorum) Voters() raft.VoterSet { return q.replica.Voters() }
 
 // Describe tells about the quorum. Before Start and after Stop it tells what
 // was last known.
@@ -350,5 +242,5 @@ func (q *Quorum) Describe() raft.Info {
 		}
 		return *q.info.Load()
 	}
-	return q.core.Describe(q.opts.Clock())
+	return q.replica.core.Describe(q.opts.Clock())
 }

@@ -339,15 +339,15 @@ func TestHC039OldLogGivesWayToTheSnapshot(t *testing.T) {
 	opts := busy(t, mem, -1)
 	q := open(t, opts)
 	snapshot := q.Image().Provenance()
-	if err := q.store.log.TruncateTo(20); err != nil { // as if the tail had been lost
+	if err := q.replica.store.log.TruncateTo(20); err != nil { // as if the tail had been lost
 		t.Fatal(err)
 	}
-	if err := q.store.Close(); err != nil {
+	if err := q.replica.store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
 		q = start(t, opts)
-		if first := q.store.StartOffset(); first != snapshot.EndOffset {
+		if first := q.replica.store.StartOffset(); first != snapshot.EndOffset {
 			t.Fatalf("the log starts at %d, the snapshot ends at %d", first, snapshot.EndOffset)
 		}
 		if !q.Image().TopicByName("t0").Exists() {

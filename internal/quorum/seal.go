@@ -19,17 +19,13 @@ type sealedImage struct {
 	err     error
 }
 
-// seal verifies and loads a downloaded snapshot on a goroutine of its own.
-func (q *Quorum) seal(job SealJob) {
-	q.workers.Add(1)
-	go func() {
-		defer q.workers.Done()
-		done := sealSnapshot(job)
-		select {
-		case q.inbox <- input{sealed: done}:
-		case <-q.done:
-		}
-	}()
+// seal verifies and loads a downloaded snapshot off the loop.
+func (q *Replica) seal(job SealJob) {
+	var done *sealedImage
+	q.exec.Background(func() error {
+		done = sealSnapshot(job)
+		return nil
+	}, func(error) { q.sealed(done) })
 }
 
 func sealSnapshot(job SealJob) *sealedImage {
@@ -44,7 +40,7 @@ func sealSnapshot(job SealJob) *sealedImage {
 
 // sealed gives a verified snapshot to raft. A damaged one is downloaded again;
 // one that cannot be applied is as fatal as such a record in the log (HC-045).
-func (q *Quorum) sealed(s *sealedImage) {
+func (q *Replica) sealed(s *sealedImage) {
 	if s.err != nil && !errors.Is(s.err, ErrSnapshot) {
 		q.fail(fmt.Errorf("load snapshot %s: %w", snapshotName(s.id), s.err))
 		return
@@ -59,7 +55,7 @@ func (q *Quorum) sealed(s *sealedImage) {
 
 // LoadSnapshot implements App: the image becomes the snapshot's in one step,
 // with what is gone among the changes (HC-038).
-func (q *Quorum) LoadSnapshot(id kafka.OffsetAndEpoch) error {
+func (q *Replica) LoadSnapshot(id kafka.OffsetAndEpoch) error {
 	f := q.fetched
 	if f == nil || f.id != id {
 		return fmt.Errorf("snapshot %s is to be loaded, but is not there", snapshotName(id))

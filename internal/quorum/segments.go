@@ -33,11 +33,16 @@ type segments struct {
 	hw   kafka.Offset // below it nobody may cut
 	wall func() kafka.WallMs
 	jobs []seglog.RemovalJob
+	fs   vfs.FS
+	// trimmed: a segment has been deleted, perhaps not durably.
+	trimmed bool
+	// abandoned: the log is damaged and must not be touched.
+	abandoned bool
 }
 
 // OpenSegments opens the segmented log in folder. wall is the wall clock for
 // rolling and for deleting files; warn, which may be nil, hears of tails that
-// were cut off. Damage below the recovery point is a *seglog.CorruptError.
+// were cut off. Join must follow.
 func OpenSegments(fsys vfs.FS, folder string, cfg LogConfig, wall func() kafka.WallMs, warn func(string, error)) (Log, error) {
 	c := seglog.DefaultConfig()
 	c.SegmentBytes, c.SegmentMs = cfg.SegmentBytes, cfg.SegmentMs
@@ -57,15 +62,34 @@ func OpenSegments(fsys vfs.FS, folder string, cfg LogConfig, wall func() kafka.W
 			warn("torn tail of the metadata log was cut off", fmt.Errorf("%s: %d bytes from byte %d on: %s", cut.File, cut.Bytes, cut.Position, cut.Reason))
 		}
 	}
-	s := &segments{log: l, mark: mark, hw: mark.offset, wall: wall}
-	if err = s.reachesMark(l.EndOffset()); err == nil {
-		err = s.closeGap()
+	return &segments{fs: fsys, log: l, mark: mark, hw: mark.offset, wall: wall}, nil
+}
+
+// Join implements Log.
+func (s *segments) Join(snapshot kafka.Offset) error {
+	var err error
+	if snapshot < s.mark.offset {
+		err = s.reachesMark(s.log.EndOffset())
 	}
+	if err == nil {
+		err = s.closeGap(snapshot)
+	}
+	if err == nil {
+		return nil
+	}
+	s.log.Abandon() // what is there stays as evidence
+	s.abandoned = true
+	return err
+}
+
+// whole tells whether the segment at from reaches to the next one at to.
+func (s *segments) whole(from, to kafka.Offset) (bool, error) {
+	r, err := s.log.Read(to-1, to, 1, true)
 	if err != nil {
-		l.Abandon() // what is there stays as evidence
-		return nil, errors.Join(err, mark.Close())
+		return false, err
 	}
-	return s, nil
+	defer r.Release()
+	return r.Len > 0 && r.SegmentBase == from, nil
 }
 
 // reachesMark refuses a log that ends, whole, before what was durable once:
@@ -91,25 +115,24 @@ func (s *segments) reachesMark(end kafka.Offset) error {
 // loss can take the unflushed end of a segment, at a batch boundary, and leave
 // the next segment's file. In other logs compaction makes gaps; here there are
 // none.
-func (s *segments) closeGap() error {
+func (s *segments) closeGap(snapshot kafka.Offset) error {
 	segs := s.log.Segments()
 	for i := 1; i < len(segs); i++ {
 		base := segs[i].BaseOffset
-		r, err := s.log.Read(base-1, base, 1, true)
-		if err != nil {
-			return err
-		}
-		whole := r.Len > 0 && r.SegmentBase == segs[i-1].BaseOffset
-		r.Release()
-		if whole {
+		if whole, err := s.whole(segs[i-1].BaseOffset, base); err != nil || whole {
+			if err != nil {
+				return err
+			}
 			continue
 		}
 		end, err := s.contiguous(segs[i-1].BaseOffset, base)
 		if err != nil {
 			return err
 		}
-		if err := s.reachesMark(end); err != nil {
-			return err
+		if snapshot < s.mark.offset {
+			if err := s.reachesMark(end); err != nil {
+				return err
+			}
 		}
 		return s.TruncateTo(end)
 	}
@@ -233,13 +256,29 @@ func (s *segments) TruncateTo(end kafka.Offset) error {
 	return err
 }
 
+// TrimTo implements Log. The deletion of a segment is durable before that of the
+// next: else a power loss could bring an old one back, and leave a hole that
+// looks like the end of the log.
 func (s *segments) TrimTo(start kafka.Offset) error {
 	if err := s.log.AdvanceStart(start); err != nil {
 		return err
 	}
-	jobs, err := s.log.Retain(s.wall(), start)
-	s.jobs = append(s.jobs, jobs...)
-	return err
+	for _, g := range s.log.Segments()[1:] {
+		if g.BaseOffset > start {
+			break
+		}
+		if s.trimmed && !mutantTrimUnordered {
+			if err := s.fs.SyncDir(s.log.Dir()); err != nil {
+				return err
+			}
+		}
+		jobs, err := s.log.Retain(s.wall(), g.BaseOffset)
+		s.jobs, s.trimmed = append(s.jobs, jobs...), true
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *segments) Reset(start kafka.OffsetAndEpoch) error {
@@ -252,6 +291,9 @@ func (s *segments) Reset(start kafka.OffsetAndEpoch) error {
 }
 
 func (s *segments) Close() error {
+	if s.abandoned {
+		return s.mark.Close()
+	}
 	err := s.log.Close()
 	if err == nil {
 		err = s.raiseMark()

@@ -42,15 +42,10 @@ func (s *snapshots) due(now kafka.Mono) bool {
 		(s.cfg.MaxBytes > 0 && s.bytes >= s.cfg.MaxBytes || s.deadline() <= now)
 }
 
-type snapshotDone struct {
-	id  kafka.OffsetAndEpoch
-	err error
-}
-
 // maybeSnapshot starts a snapshot of the committed image if one is due and the
 // image is not inside a metadata transaction (HC-033). The image never changes,
 // so that it is written on another goroutine while the loop goes on.
-func (q *Quorum) maybeSnapshot() {
+func (q *Replica) maybeSnapshot() {
 	now := q.opts.Clock()
 	img := q.image.Load()
 	if q.failed != nil || !q.snap.due(now.Mono) || img.InTransaction() || img.Version() == 0 {
@@ -72,35 +67,27 @@ func (q *Quorum) maybeSnapshot() {
 		return
 	}
 	q.snap.running, q.snap.bytes, q.snap.oldest = true, 0, kafka.Never
-	q.workers.Add(1)
-	go func() {
-		defer q.workers.Done()
-		err := img.WriteSnapshot(w.Add)
-		if err == nil {
-			err = w.Freeze()
-		} else {
-			err = errors.Join(err, w.Abort())
+	q.exec.Background(func() error {
+		if err := img.WriteSnapshot(w.Add); err != nil {
+			return errors.Join(err, w.Abort())
 		}
-		select {
-		case q.inbox <- input{snapshot: &snapshotDone{id, err}}:
-		case <-q.done:
-		}
-	}()
+		return w.Freeze()
+	}, func(err error) { q.snapshotDone(id, err) })
 }
 
 // snapshotDone offers the new snapshot and trims what it made superfluous.
-func (q *Quorum) snapshotDone(d *snapshotDone) {
+func (q *Replica) snapshotDone(id kafka.OffsetAndEpoch, err error) {
 	q.snap.running = false
-	if d.err != nil {
-		q.fail(fmt.Errorf("write snapshot %s: %w", snapshotName(d.id), d.err))
+	if err != nil {
+		q.fail(fmt.Errorf("write snapshot %s: %w", snapshotName(id), err))
 		return
 	}
-	if err := q.store.Snapshotted(d.id); err != nil {
+	if err := q.store.Snapshotted(id); err != nil {
 		q.fail(err)
 		return
 	}
-	q.snap.covered = max(q.snap.covered, d.id.Offset)
-	q.step(raft.SnapshotCreated{ID: d.id})
+	q.snap.covered = max(q.snap.covered, id.Offset)
+	q.step(raft.SnapshotCreated{ID: id})
 	start, err := q.store.Trim(q.opts.Clock().Wall, q.opts.Snapshots.RetentionBytes, q.opts.Snapshots.RetentionMs)
 	if err != nil {
 		q.fail(err)

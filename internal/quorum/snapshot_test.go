@@ -106,12 +106,12 @@ func TestHC033NoSnapshotInsideABatch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	end := q.core.EndOffset()
-	q.store.snapshots = nil
+	end := q.replica.core.EndOffset()
+	q.replica.store.snapshots = nil
 	for o := range end {
-		w, err := q.store.NewSnapshot(kafka.OffsetAndEpoch{Offset: o + 1, Epoch: 1}, 0, 0, 1, raft.VoterSet{})
+		w, err := q.replica.store.NewSnapshot(kafka.OffsetAndEpoch{Offset: o + 1, Epoch: 1}, 0, 0, 1, raft.VoterSet{})
 		inside := false
-		_ = q.store.Batches(0, end, func(b raft.Batch) error {
+		_ = q.replica.store.Batches(0, end, func(b raft.Batch) error {
 			inside = inside || b.Base < o+1 && o+1 <= b.Last
 			return nil
 		})
@@ -124,7 +124,7 @@ func TestHC033NoSnapshotInsideABatch(t *testing.T) {
 			}
 		}
 	}
-	if err := q.store.Close(); err != nil {
+	if err := q.replica.store.Close(); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -139,8 +139,8 @@ func TestHC034LogStartNeedsASnapshot(t *testing.T) {
 		t.Fatalf("nothing was trimmed: %v", names)
 	}
 	q := open(t, opts) // as it is, it opens
-	start = q.store.log.StartOffset()
-	if err := q.store.Close(); err != nil {
+	start = q.replica.store.log.StartOffset()
+	if err := q.replica.store.Close(); err != nil {
 		t.Fatal(err)
 	}
 	if id, _ := parseSnapshotName(names[0]); start != id.Offset {
@@ -174,7 +174,7 @@ func TestHC035HalfWrittenSnapshots(t *testing.T) {
 		if got := q.Image().Provenance().EndOffset; got != last.Offset {
 			t.Fatalf("cut at %d: image of offset %d, want %d", cut, got, last.Offset)
 		}
-		if err := q.store.Close(); err != nil {
+		if err := q.replica.store.Close(); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := mem.Stat("data/" + Folder + "/00000000000000000900-0000000003.checkpoint.part"); err == nil {

@@ -31,6 +31,11 @@ type FlushJob struct {
 // Log is what the shell needs of the segmented log. All is called from one
 // goroutine, the owner's.
 type Log interface {
+	// Join ends the opening: it cuts off what does not belong to one run of
+	// records. snapshot is the end of the newest whole snapshot, 0 if there is
+	// none. If committed records are missing that are not in it, the error is a
+	// *seglog.CorruptError, and the files stay as they are.
+	Join(snapshot kafka.Offset) error
 	StartOffset() kafka.Offset
 	EndOffset() kafka.Offset
 	// Epochs are the first offsets of the epochs in the log, ascending.
@@ -101,6 +106,13 @@ func OpenStore(opts StoreOptions, load func() func(record.Message, int16) error)
 	s := &Store{opts: opts, folder: path.Join(opts.Dir, Folder)}
 	if err := s.prepare(); err != nil {
 		return nil, nil, err
+	}
+	// What we read may be the work of a process that died before it was durable;
+	// nothing may rest on it that a power loss could still take back.
+	if !mutantForgetSync {
+		if err := opts.FS.SyncDir(s.folder); err != nil {
+			return nil, nil, fmt.Errorf("sync %s: %w", s.folder, err)
+		}
 	}
 	election, err := loadQuorumState(opts.FS, s.folder)
 	if err != nil {
@@ -212,7 +224,15 @@ func (s *Store) newestSnapshot(rec *Recovered, ids []kafka.OffsetAndEpoch, load 
 // join checks that log and snapshot make one history. A log that ends before
 // the snapshot is dropped (HC-039); one that begins after it refuses (HC-034).
 func (s *Store) join(rec *Recovered) error {
+	if err := s.log.Join(rec.Snapshot.Offset); err != nil {
+		return err
+	}
 	start, end := s.log.StartOffset(), s.log.EndOffset()
+	if e := s.log.Epochs(); len(e) > 0 {
+		// A start within the first segment is not stored, but epochs before it
+		// are forgotten.
+		start = max(start, e[0].Offset)
+	}
 	for _, id := range s.snapshots { // a log begins where a snapshot ends
 		if start > 0 && id.Offset >= start && id.Offset <= end {
 			if err := s.log.TrimTo(id.Offset); err != nil {

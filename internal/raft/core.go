@@ -271,10 +271,10 @@ func (c *Core) membership() {
 	switch {
 	case c.role == Leader || c.role == Resigned:
 	case c.role == Prospective || c.role == Candidate:
-		if !c.isVoter() {
+		if !c.mayStand() {
 			c.afterLostPreVote() // a loaded snapshot says so
 		}
-	case !c.isVoter():
+	case !c.mayStand():
 		c.timer = kafka.Never
 	case c.timer != kafka.Never:
 	case c.role == Follower:
@@ -293,11 +293,30 @@ func (c *Core) mustFlush() bool {
 func (c *Core) positionOnDisk() bool { return c.log.flushed >= c.log.end || !c.mustFlush() }
 
 func (c *Core) voters() VoterSet {
-	s, _ := c.history.votersAt(c.log.end)
+	at := c.log.end
+	if mutantVotersLate {
+		at = min(at, c.hw)
+	}
+	s, _ := c.history.votersAt(at)
 	return s
 }
 
 func (c *Core) isVoter() bool { return c.voters().Contains(c.opts.Self) }
+
+// mayStand tells whether this replica may be elected: it is a voter, or was one
+// before a removal that is not known to be committed. The others may not know of
+// the removal, and need the longer log of this replica, or its vote, to commit
+// it (Ongaro, Consensus, 4.2.2). Pre-votes keep it from disturbing a leader.
+func (c *Core) mayStand() bool {
+	voters, at := c.history.votersAt(c.log.end)
+	for !voters.Contains(c.opts.Self) {
+		if at < 0 || at < c.hw {
+			return false
+		}
+		voters, at = c.history.votersAt(at - 1) // acts for those who do not know the later one
+	}
+	return true
+}
 
 func (c *Core) onlyVoter() bool { return c.voters().Len() == 1 && c.isVoter() }
 

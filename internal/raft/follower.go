@@ -56,7 +56,7 @@ func (c *Core) handleEnd(r *EndQuorumEpochRequest) *EndQuorumEpochResponse {
 	if !c.observe(r.LeaderEpoch, r.LeaderID, r.Endpoints) {
 		return answer(kafka.ErrInvalidRequest)
 	}
-	if c.role == Follower && c.election.Leader == r.LeaderID && c.isVoter() {
+	if c.role == Follower && c.election.Leader == r.LeaderID && c.mayStand() {
 		c.follow.fetched = false
 		c.timer = c.now.Mono.Add(c.endBackoff(r.Successors))
 	}
@@ -199,7 +199,7 @@ func (c *Core) fetchResponse(from kafka.NodeID, r *FetchResponse) (ok bool) {
 	default:
 		ok = c.appendFetched(r)
 	}
-	if ok && c.isVoter() {
+	if ok && c.mayStand() {
 		c.timer = c.now.Mono.Add(c.opts.FetchTimeout)
 		c.follow.fetched = true
 	}
@@ -213,6 +213,9 @@ func (c *Core) diverged(at kafka.OffsetAndEpoch) bool {
 		return false
 	}
 	to := c.log.cutFor(at)
+	if mutantTruncateToHw {
+		to = max(c.hw, c.log.start.Offset)
+	}
 	if at.Offset < c.hw || to < c.hw || to < c.log.start.Offset {
 		c.fatal(fmt.Errorf("leader %d of epoch %d wants the log cut to offset %d (epoch %d ends at %d), below the high watermark %d or the log start %d",
 			c.election.Leader, c.election.Epoch, to, at.Epoch, at.Offset, c.hw, c.log.start.Offset))

@@ -94,7 +94,7 @@ func TestTrap7DownloadBelongsToOneLeader(t *testing.T) { runScript(t, "trap7.txt
 // AddVoter and RemoveVoter: what is refused, and how a change ends.
 func TestVoterChanges(t *testing.T) { runScript(t, "voters.txt") }
 
-// UpdateVoter, both sides. Fails, among others, if joinDeadline does not ask
+// UpdateVoter, both sides. Fails, among others, if tellLeader does not ask
 // whether there is anything to tell (HC-018).
 func TestUpdateVoter(t *testing.T) { runScript(t, "update.txt") }
 

@@ -44,26 +44,19 @@ func (c *Core) wants() joining {
 	return nothing
 }
 
-// joinDeadline is when the leader is to be told; Never if there is nothing.
-func (c *Core) joinDeadline() kafka.Mono {
-	if c.wants() == nothing || c.follow.download.id.Offset > 0 {
-		return kafka.Never
-	}
-	if p := c.peer(c.election.Leader); p.pending != 0 || p.resume > c.now.Mono {
-		return kafka.Never // wake brings us back
-	}
-	return c.follow.update
-}
-
-// tellLeader sends what is due instead of a fetch.
+// tellLeader sends what is due instead of a fetch. It is asked only when a fetch
+// could be sent; so only then does its time wake us.
 func (c *Core) tellLeader() bool {
-	if c.follow.update > c.now.Mono || c.follow.download.id.Offset > 0 {
+	what := c.wants()
+	if what == nothing || c.follow.download.id.Offset > 0 {
+		return false
+	}
+	if c.follow.update > c.now.Mono {
+		c.wake = min(c.wake, c.follow.update)
 		return false
 	}
 	var body Body
-	switch c.wants() {
-	case nothing:
-		return false
+	switch what {
 	case updateEntry:
 		body = &UpdateVoterRequest{ClusterID: c.opts.ClusterID, CurrentLeaderEpoch: c.election.Epoch, Voter: c.self()}
 	case removeFormer:

@@ -137,6 +137,13 @@ func (c *Core) advance() {
 	for _, v := range voters.All() {
 		at = append(at, c.position(v))
 	}
+	if mutantCountObservers {
+		for key, p := range c.lead.replicas {
+			if !voters.Contains(key) {
+				at = append(at, p.end)
+			}
+		}
+	}
 	slices.SortFunc(at, func(a, b kafka.Offset) int { return cmp.Compare(b, a) })
 	majority := at[voters.Majority()-1]
 	if majority <= c.lead.start && !(mutantOldEpochCommit && majority > 0) {
@@ -192,7 +199,7 @@ func (l *lead) dropIdle(now kafka.Now) {
 // (HC-022).
 func (c *Core) contact(key ReplicaKey) {
 	voters := c.voters()
-	if !voters.Contains(key) {
+	if !voters.Contains(key) && !mutantObserversKeep {
 		return
 	}
 	if !slices.Contains(c.lead.fetched, key.ID) {
@@ -202,7 +209,7 @@ func (c *Core) contact(key ReplicaKey) {
 	if voters.Contains(c.opts.Self) {
 		need--
 	}
-	if count(c.lead.fetched, voters) >= need {
+	if count(c.lead.fetched, voters) >= need || mutantObserversKeep && len(c.lead.fetched) >= need {
 		c.lead.fetched = c.lead.fetched[:0]
 		c.lead.quorum = c.quorumTimeout()
 	}

@@ -139,8 +139,8 @@ func (l *logView) validate(offset kafka.Offset, epoch kafka.Epoch) (validity, ka
 		return posValid, kafka.OffsetAndEpoch{}
 	}
 	if l.snapshot.Offset > 0 && (offset < l.start.Offset ||
-		offset == l.start.Offset && l.start.Offset != 0 && epoch != l.start.Epoch ||
-		epoch < l.start.Epoch) {
+		!mutantSnapshotEpoch && (offset == l.start.Offset && l.start.Offset != 0 && epoch != l.start.Epoch ||
+			epoch < l.start.Epoch)) {
 		return posSnapshot, l.snapshot
 	}
 	end := l.endFor(epoch)

@@ -20,7 +20,7 @@ func (c *Core) start() {
 		c.enter(Resigned, el)
 		c.resign = c.newResigning(nil)
 		c.timer = c.electionTimeout()
-	case el.Voted.ID == self.ID && (el.Voted.Dir == self.Dir || el.Voted.Dir == kafka.DirectoryID{}) && c.isVoter():
+	case el.Voted.ID == self.ID && (el.Voted.Dir == self.Dir || el.Voted.Dir == kafka.DirectoryID{}) && c.mayStand():
 		c.enter(Candidate, el)
 		c.nominee = newNominee(self.ID)
 		c.timer = c.electionTimeout()
@@ -73,7 +73,7 @@ func (c *Core) enter(role Role, el ElectionState) {
 
 // voterTimeout is an election timeout for voters; observers have none.
 func (c *Core) voterTimeout() kafka.Mono {
-	if !c.isVoter() {
+	if !c.mayStand() {
 		return kafka.Never
 	}
 	return c.electionTimeout()
@@ -113,7 +113,7 @@ func (c *Core) becomeFollower(epoch kafka.Epoch, leader kafka.NodeID, addr []kaf
 	}
 	c.follow = follow{update: c.now.Mono.Add(c.opts.FetchTimeout)}
 	c.timer = c.now.Mono.Add(c.opts.FetchTimeout)
-	if !c.isVoter() {
+	if !c.mayStand() {
 		c.timer = kafka.Never // observers look for a leader by fetching elsewhere
 	}
 }
@@ -181,7 +181,7 @@ func (c *Core) expireRole() {
 	due := c.timer <= c.now.Mono
 	switch c.role {
 	case Unattached, Follower:
-		if due && c.isVoter() && !c.shutdown {
+		if due && c.mayStand() && !c.shutdown {
 			c.becomeProspective()
 		}
 	case Prospective:
@@ -222,13 +222,13 @@ func (c *Core) roleDeadline() kafka.Mono {
 	if c.shutdown {
 		return kafka.Never
 	}
-	return min(c.timer, c.joinDeadline())
+	return c.timer
 }
 
 // connectionLost lets a follower stand soon after its leader died (Trap 16). A
 // fetch that is answered sets the timer back.
 func (c *Core) connectionLost(leader kafka.NodeID) {
-	if !c.opts.FastFailover || c.role != Follower || c.election.Leader != leader || !c.isVoter() {
+	if !c.opts.FastFailover || c.role != Follower || c.election.Leader != leader || !c.mayStand() {
 		return
 	}
 	c.follow.fetched = false

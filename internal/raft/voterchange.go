@@ -209,7 +209,7 @@ func (c *Core) changeable(doing string) (VoterSet, kafka.ErrorCode, string) {
 		return voters, kafka.ErrRequestTimedOut, "Request timed out waiting for leader to establish HWM and fence previous voter changes"
 	case kraft < 1:
 		return voters, kafka.ErrUnsupportedVersion, fmt.Sprintf("Cluster doesn't support %s voter because the kraft.version feature is %d", doing, kraft)
-	case at >= c.hw:
+	case at >= c.hw && !mutantParallelChanges:
 		return voters, kafka.ErrRequestTimedOut, fmt.Sprintf("Request timed out waiting for voters to commit the latest voter change at %d with HWM %d", at, c.hw)
 	}
 	return voters, kafka.NoError, ""

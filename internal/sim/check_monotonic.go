@@ -2,7 +2,6 @@ package sim
 
 import (
 	"moldau/internal/kafka"
-	"moldau/internal/quorum"
 	"moldau/internal/raft"
 )
 
@@ -18,26 +17,30 @@ type lifeSeen struct {
 	hw    kafka.Offset
 }
 
-func (c *monotonicChecker) booted(n *node, rec *quorum.Recovered) {
+func (c *monotonicChecker) booted(n *node) {
 	s := c.seen[n.id]
 	if s == nil {
 		s = &lifeSeen{}
 		c.seen[n.id] = s
 	}
 	s.hw = kafka.NoOffset
-	if e := rec.Raft.Election; e == nil && s.epoch > 0 || e != nil && e.Epoch < s.epoch {
+	if e := n.r.Core().Election(); e.Epoch < s.epoch {
 		c.w.violate("epochs", "node %d has forgotten epoch %d: %+v", n.id, s.epoch, e)
 	}
 }
 
+// wiped: the disk is a new one.
+func (c *monotonicChecker) wiped(n *node) { delete(c.seen, n.id) }
+
 func (c *monotonicChecker) stepped(n *node, out *raft.Effects) {
 	s := c.seen[n.id]
-	if e := n.core.Election().Epoch; e < s.epoch {
+	e := n.r.Core().Election().Epoch
+	if e < s.epoch {
 		c.w.violate("epochs", "node %d falls from epoch %d to %d", n.id, s.epoch, e)
 	}
 	// What is about to be persisted may not get there; it counts when revealed.
 	if out.Persist == nil {
-		s.epoch = n.core.Election().Epoch
+		s.epoch = e
 	}
 	if h := out.HighWatermark; h != nil {
 		if *h <= s.hw {

@@ -13,7 +13,7 @@ type voteChecker struct {
 }
 
 type voteKey struct {
-	voter kafka.NodeID
+	voter raft.ReplicaKey
 	epoch kafka.Epoch
 }
 
@@ -23,7 +23,7 @@ func (c *voteChecker) answered(n *node, request, answer raft.Body) {
 	if !ok || !ok2 || r.PreVote || !a.Granted {
 		return
 	}
-	key := voteKey{n.id, r.ReplicaEpoch}
+	key := voteKey{raft.ReplicaKey{ID: n.id, Dir: n.dir}, r.ReplicaEpoch}
 	if who, ok := c.given[key]; ok && who != r.Replica.ID {
 		c.w.violate("one vote per epoch", "node %d votes for %d in epoch %d after %d", n.id, r.Replica.ID, r.ReplicaEpoch, who)
 	}

@@ -2,22 +2,46 @@ package sim
 
 import "fmt"
 
-// Minimums checks that a run has seen enough of everything: a simulation in
-// which nothing happens proves nothing. Per million events.
+// Counts is what happened in a run.
+type Counts struct {
+	Events, Elections, Commits, Truncations, Snapshots, SnapshotFetches, VoterChanges, Fences, Crashes int
+}
+
+// rows lists the counts other than Events, with what a run must have of each
+// per million events: a simulation in which nothing happens proves nothing.
+func (c *Counts) rows() []countRow {
+	return []countRow{
+		{"elections", &c.Elections, 500},
+		{"commits", &c.Commits, 12000},
+		{"truncations", &c.Truncations, 100},
+		{"snapshots", &c.Snapshots, 3000},
+		{"snapshot-fetches", &c.SnapshotFetches, 300},
+		{"voter-changes", &c.VoterChanges, 200},
+		{"fences", &c.Fences, 200},
+		{"crashes", &c.Crashes, 1000},
+	}
+}
+
+type countRow struct {
+	name    string
+	have    *int
+	atLeast int
+}
+
+// Add sums the counts of another run.
+func (c *Counts) Add(o Counts) {
+	c.Events += o.Events
+	other := o.rows()
+	for i, r := range c.rows() {
+		*r.have += *other[i].have
+	}
+}
+
+// Minimums checks that enough of everything has happened.
 func (c Counts) Minimums() error {
-	for _, m := range []struct {
-		name    string
-		have    int
-		atLeast int
-	}{
-		{"elections", c.Elections, 1000},
-		{"commits", c.Commits, 20000},
-		{"truncations", c.Truncations, 50},
-		{"snapshots", c.Snapshots, 100},
-		{"crashes", c.Crashes, 1000},
-	} {
-		if got := perMillion(m.have, c.Events); got < m.atLeast {
-			return fmt.Errorf("only %d %s per million events, want %d", got, m.name, m.atLeast)
+	for _, r := range c.rows() {
+		if got := perMillion(*r.have, c.Events); got < r.atLeast {
+			return fmt.Errorf("only %d %s per million events, want %d", got, r.name, r.atLeast)
 		}
 	}
 	return nil
@@ -32,7 +56,9 @@ func perMillion(n, events int) int {
 
 // String gives the counts per million events.
 func (c Counts) String() string {
-	p := func(n int) int { return perMillion(n, c.Events) }
-	return fmt.Sprintf("per million events: elections %d commits %d truncations %d snapshots %d voter-changes 0 crashes %d",
-		p(c.Elections), p(c.Commits), p(c.Truncations), p(c.Snapshots), p(c.Crashes))
+	s := "per million events:"
+	for _, r := range c.rows() {
+		s += fmt.Sprintf(" %s %d", r.name, perMillion(*r.have, c.Events))
+	}
+	return s
 }

@@ -24,10 +24,7 @@ func TestSim(t *testing.T) {
 	events := int(envInt(t, "EVENTS", 10000))
 	var sum Counts
 	for seed := first; seed < first+n; seed++ {
-		cfg := Config{Seed: seed, Nodes: 3, Events: events}
-		if seed%3 == 0 {
-			cfg.Nodes = 5
-		}
+		cfg := Config{Seed: seed, Events: events}
 		a := Run(cfg)
 		if a.Violation != nil {
 			t.Fatal(a.Violation)
@@ -46,7 +43,7 @@ func TestSim(t *testing.T) {
 // Without faults nothing but progress happens.
 func TestCalm(t *testing.T) {
 	for seed := uint64(1); seed <= 5; seed++ {
-		r := Run(Config{Seed: seed, Nodes: 3, Events: 5000, Calm: true})
+		r := Run(Config{Seed: seed, Events: 5000, Calm: true})
 		if r.Violation != nil {
 			t.Fatal(r.Violation)
 		}

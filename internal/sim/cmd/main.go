@@ -9,7 +9,10 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"moldau/internal/sim"
 )
@@ -18,43 +21,49 @@ func main() {
 	seed := flag.Uint64("seed", 1, "first seed")
 	seeds := flag.Uint64("seeds", 100, "how many seeds")
 	events := flag.Int("events", 10000, "events per seed while faults last")
-	nodes := flag.Int("nodes", 0, "voters; 0 is three, and five in every third seed")
+	trace := flag.Bool("trace", false, "print every event; for one seed")
+	first := flag.Bool("first", false, "stop at the first violation")
 	twice := flag.Bool("twice", false, "run each seed twice and compare the traces")
 	flag.Parse()
+	debug.SetGCPercent(800) // worlds are small and short-lived
+	start := time.Now()
 
 	results := make([]sim.Result, *seeds)
 	var wg sync.WaitGroup
 	next := make(chan uint64)
+	var violated atomic.Bool
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := range next {
-				cfg := sim.Config{Seed: *seed + i, Nodes: voters(*nodes, *seed+i), Events: *events}
+				cfg := sim.Config{Seed: *seed + i, Events: *events}
+				if *trace {
+					cfg.Trace = os.Stdout
+				}
 				results[i] = sim.Run(cfg)
 				if *twice && results[i].Violation == nil && sim.Run(cfg).Hash != results[i].Hash {
 					results[i].Violation = fmt.Errorf("seed %d: two runs, two traces", cfg.Seed)
 				}
+				if results[i].Violation != nil {
+					violated.Store(true)
+				}
 			}
 		})
 	}
+	began := *seeds
 	for i := range *seeds {
+		if *first && violated.Load() {
+			began = i
+			break
+		}
 		next <- i
 	}
 	close(next)
 	wg.Wait()
-	os.Exit(report(results))
+	code := report(results[:began], *twice, time.Since(start))
+	os.Exit(code)
 }
 
-func voters(nodes int, seed uint64) int {
-	switch {
-	case nodes > 0:
-		return nodes
-	case seed%3 == 0:
-		return 5
-	}
-	return 3
-}
-
-func report(results []sim.Result) int {
+func report(results []sim.Result, twice bool, took time.Duration) int {
 	var sum sim.Counts
 	var hash uint64
 	violations := 0
@@ -67,6 +76,11 @@ func report(results []sim.Result) int {
 		}
 	}
 	fmt.Println(sum)
+	done := sum.Events
+	if twice {
+		done *= 2
+	}
+	fmt.Fprintf(os.Stderr, "%.0f events/s\n", float64(done)/took.Seconds())
 	if err := sum.Minimums(); err != nil && violations == 0 && len(results) >= 10 {
 		fmt.Println(err)
 		violations++

@@ -1,0 +1,5 @@
+//go:build !mutant_unfence_early
+
+package controller
+
+const mutantUnfenceEarly = false

@@ -1,0 +1,5 @@
+//go:build !mutant_elr_stays
+
+package metadata
+
+const mutantElrStays = false

@@ -1,0 +1,5 @@
+//go:build !mutant_forget_sync
+
+package quorum
+
+const mutantForgetSync = false

@@ -1,0 +1,5 @@
+//go:build !mutant_reply_early
+
+package quorum
+
+const mutantReplyEarly = false

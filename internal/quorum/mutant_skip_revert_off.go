@@ -1,0 +1,5 @@
+//go:build !mutant_skip_revert
+
+package quorum
+
+const mutantSkipRevert = false

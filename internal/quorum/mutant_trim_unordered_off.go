@@ -1,0 +1,5 @@
+//go:build !mutant_trim_unordered
+
+package quorum
+
+const mutantTrimUnordered = false

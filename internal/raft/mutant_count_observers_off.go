@@ -1,0 +1,5 @@
+//go:build !mutant_count_observers
+
+package raft
+
+const mutantCountObservers = false

@@ -1,0 +1,5 @@
+//go:build !mutant_observers_keep
+
+package raft
+
+const mutantObserversKeep = false

@@ -1,0 +1,5 @@
+//go:build !mutant_parallel_changes
+
+package raft
+
+const mutantParallelChanges = false

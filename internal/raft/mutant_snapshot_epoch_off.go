@@ -1,0 +1,5 @@
+//go:build !mutant_snapshot_epoch
+
+package raft
+
+const mutantSnapshotEpoch = false

@@ -1,0 +1,5 @@
+//go:build !mutant_voters_late
+
+package raft
+
+const mutantVotersLate = false
