@@ -35,7 +35,7 @@ func (c *Core) handleFetch(token uint64, r *FetchRequest) {
 		return
 	}
 	if r.MaxWait < 0 || r.FetchOffset < 0 || r.LastFetchedEpoch < 0 ||
-		r.LastFetchedEpoch > r.CurrentLeaderEpoch || r.Replica.ID == c.opts.Self.ID {
+		r.LastFetchedEpoch > r.CurrentLeaderEpoch {
 		c.reply(token, c.fetchError(kafka.ErrInvalidRequest))
 		return
 	}
@@ -107,6 +107,8 @@ func (c *Core) tryFetch(r *FetchRequest, fresh bool) *FetchResponse {
 		return c.fetchError(kafka.ErrUnknownLeaderEpoch)
 	case c.role != Leader:
 		return c.fetchError(kafka.ErrNotLeaderForPartition)
+	case r.Replica.ID == c.opts.Self.ID:
+		return c.fetchError(kafka.ErrInvalidRequest) // a leader has its own log
 	}
 	f := c.fetchError(kafka.NoError)
 	switch v, at := c.log.validate(r.FetchOffset, r.LastFetchedEpoch); v {
