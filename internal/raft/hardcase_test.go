@@ -7,6 +7,9 @@ import "testing"
 // Fails if positionOnDisk always says true.
 func TestHC001FetchAndCommitOnlyWhatIsOnDisk(t *testing.T) { runScript(t, "hc001.txt") }
 
+// Fails if sendVotes does not ask positionOnDisk.
+func TestHC001VotesAreAskedForWhatIsOnDisk(t *testing.T) { runScript(t, "hc001vote.txt") }
+
 // Fails if advance compares with `majority < c.lead.start`.
 func TestHC003OldEpochIsNotCommittedByCounting(t *testing.T) { runScript(t, "hc003.txt") }
 

@@ -157,11 +157,14 @@ func (c *Core) voteResponse(from kafka.NodeID, r *VoteResponse) (ok bool) {
 	return true
 }
 
-// sendVotes asks every voter that has not answered, while there is hope.
+// sendVotes asks every voter that has not answered, while there is hope. The
+// position that a vote is given for must outlive a crash: after one, the same
+// candidate asks in the same epoch again, and who has voted for it does not
+// compare the logs once more.
 func (c *Core) sendVotes() {
 	voters := c.voters()
-	if c.nominee.lost(voters) {
-		return
+	if c.nominee.lost(voters) || !c.positionOnDisk() {
+		return // the flush's completion brings us back
 	}
 	for _, v := range voters.All() {
 		if v.Key.ID == c.opts.Self.ID || !c.nominee.asked(v.Key.ID) {
