@@ -76,14 +76,19 @@ func (l *link) poke() {
 	}
 }
 
-// end makes run return; what is left fails with why.
+// end makes run return, even out of a write to a node that hangs; what is left
+// fails with why.
 func (l *link) end(why error) {
 	l.mu.Lock()
 	l.ended = why
 	if l.dialing != "" {
 		l.cancel()
 	}
+	c := l.conn
 	l.mu.Unlock()
+	if c != nil {
+		c.close()
+	}
 	l.poke()
 }
 
@@ -187,11 +192,14 @@ func (l *link) expire() {
 }
 
 // drop ends the connection and fails what it carried; lost tells that the other
-// side ended it.
+// side ended it. A link that has been told to end closed the connection itself.
 func (l *link) drop(err error, lost bool) {
 	l.mu.Lock()
 	c, carried := l.conn, l.flying
 	l.conn, l.flying = nil, nil
+	if l.ended != nil {
+		err, lost = l.ended, false
+	}
 	l.mu.Unlock()
 	if c == nil {
 		return
@@ -226,8 +234,15 @@ func (l *link) ready() bool {
 	c, err := l.connect(address)
 	if err == nil {
 		l.mu.Lock()
-		l.conn = c
+		ended := l.ended != nil
+		if !ended {
+			l.conn = c
+		}
 		l.mu.Unlock()
+		if ended {
+			c.close()
+			return false
+		}
 		l.backoff, l.resume, l.met = 0, time.Time{}, address
 		l.p.work.Add(1)
 		go func() {

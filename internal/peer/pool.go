@@ -154,7 +154,8 @@ func (p *Pool) Send(node Node, r Request) {
 		}
 		err = l.add(node.Address, q)
 		if errors.Is(err, errEnded) {
-			continue // it went idle just now: another one
+			p.forget(l) // it went idle just now, or was given up: another one
+			continue
 		}
 		if err != nil {
 			p.refuse(q, err)

@@ -166,6 +166,11 @@ func (q *Quorum) Start() {
 	go q.loop()
 }
 
+// Leave takes this node out of the quorum in peace, some time before Stop: a
+// leader tells the others, who elect another while this node still answers them.
+// It returns at once.
+func (q *Quorum) Leave() { q.Deliver(raft.Shutdown{}) }
+
 // Stop ends the loop, after a leader has told the others, and closes the log.
 // Waiting requests fail with ErrStopped.
 func (q *Quorum) Stop(ctx context.Context) error {

@@ -119,7 +119,7 @@ func (q *Replica) load() error {
 	q.image.Store(img)
 	q.core = raft.New(q.opts.Raft, rec.Raft)
 	q.snap.cfg = q.opts.Snapshots
-	q.snap.begin(img.Provenance())
+	q.snap.begin()
 	q.leader.Store(&raft.LeaderAndEpoch{Leader: kafka.NoNode, Epoch: kafka.NoEpoch})
 	return nil
 }

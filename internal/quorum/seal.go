@@ -63,6 +63,6 @@ func (q *Replica) LoadSnapshot(id kafka.OffsetAndEpoch) error {
 	delta := metadata.Diff(q.image.Load(), f.image)
 	q.tip, q.pending = f.image, nil
 	q.publish(delta, f.image, 0)
-	q.snap.begin(f.image.Provenance())
+	q.snap.begin()
 	return nil
 }

@@ -13,8 +13,7 @@ import (
 // snapshots decides when a snapshot is due. Its counters restart only when a
 // snapshot has been made, whoever leads meanwhile (HC-036).
 type snapshots struct {
-	covered kafka.Offset // end of the newest snapshot
-	bytes   int64        // applied since
+	bytes int64 // applied since the newest one
 	// oldest is when the oldest record that no snapshot covers was applied;
 	// Never if there is none.
 	oldest  kafka.Mono
@@ -22,7 +21,8 @@ type snapshots struct {
 	cfg     SnapshotConfig
 }
 
-func (s *snapshots) begin(p metadata.Provenance) { s.covered, s.oldest = p.EndOffset, kafka.Never }
+// begin says that a snapshot of all that is applied is there.
+func (s *snapshots) begin() { s.bytes, s.oldest = 0, kafka.Never }
 
 func (s *snapshots) applied(_ metadata.Provenance, bytes int, now kafka.Now) {
 	s.bytes += int64(bytes)
@@ -86,7 +86,6 @@ func (q *Replica) snapshotDone(id kafka.OffsetAndEpoch, err error) {
 		q.fail(err)
 		return
 	}
-	q.snap.covered = max(q.snap.covered, id.Offset)
 	q.step(raft.SnapshotCreated{ID: id})
 	start, err := q.store.Trim(q.opts.Clock().Wall, q.opts.Snapshots.RetentionBytes, q.opts.Snapshots.RetentionMs)
 	if err != nil {

@@ -7,8 +7,6 @@ import (
 	"moldau/internal/kafka"
 )
 
-type timeSpan = time.Duration
-
 const (
 	// maxReplicas bounds the replicas whose progress a leader keeps; fetches
 	// of more are served but not tracked.

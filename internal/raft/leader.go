@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"moldau/internal/kafka"
 )
@@ -278,7 +279,7 @@ func (c *Core) sendBegin() {
 	c.wake = kafka.Never // begin is the only reason to send
 }
 
-func (c *Core) fetchedWithin(v Voter, d timeSpan) bool {
+func (c *Core) fetchedWithin(v Voter, d time.Duration) bool {
 	for key, p := range c.lead.replicas {
 		if v.matches(key) && c.now.Mono.Sub(p.lastFetch.Mono) < d {
 			return true

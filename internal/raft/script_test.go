@@ -46,6 +46,8 @@ type script struct {
 	sent  map[kafka.NodeID]uint64
 }
 
+func newScript(t *testing.T) *script { return &script{t: t, sent: map[kafka.NodeID]uint64{}} }
+
 func runScript(t *testing.T, name string) {
 	t.Helper()
 	path := filepath.Join("testdata", name)
@@ -53,7 +55,7 @@ func runScript(t *testing.T, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &script{t: t, sent: map[kafka.NodeID]uint64{}}
+	s := newScript(t)
 	var got strings.Builder
 	for i, block := range strings.Split(strings.TrimSpace(string(data)), "\n\n") {
 		if i > 0 {

@@ -2,6 +2,7 @@ package raft
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -240,6 +241,9 @@ func (c *Core) appendVoters(set VoterSet, kraft *int16) kafka.Offset {
 	if kraft != nil {
 		c.history.add(Control{Offset: base, KRaft: *kraft})
 		at++
+		// Known without directory, they would be taken for observers. Their next
+		// fetch tells where they are under their full key.
+		maps.DeleteFunc(c.lead.replicas, func(k ReplicaKey, _ *progress) bool { return k.Dir == kafka.DirectoryID{} })
 	}
 	c.history.add(Control{Offset: at, Voters: &set})
 	// What was on its way to a former voter must not keep its successor waiting.

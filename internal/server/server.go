@@ -341,6 +341,9 @@ func (s *Server) Stop(ctx context.Context) error {
 		s.broker.shutDown(ctx)
 	}
 	s.stopping.Store(true)
+	if s.quorum != nil {
+		s.quorum.Leave() // before others find the connections closed (SharedServer.ensureNotRaftLeader)
+	}
 	if s.network != nil {
 		s.network.Close()
 	}
