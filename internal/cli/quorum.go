@@ -286,13 +286,32 @@ func (c *clusterClient) handover(w io.Writer, to int32) error {
 			return fmt.Errorf("the cluster does not tell where voter %d is: it is older than 3.9", key.ID)
 		}
 	}
+	deadline := time.Now().Add(clientTimeout)
+	for {
+		if err := c.tell(&s, end); err != nil {
+			return err
+		}
+		now, err := c.awaitHandover(&s)
+		switch {
+		case err == nil:
+			_, err := fmt.Fprintf(w, "node %d leads in epoch %d; before it was node %d in epoch %d\n", now.LeaderID, now.LeaderEpoch, s.LeaderID, s.LeaderEpoch)
+			return err
+		case time.Now().After(deadline):
+			return err
+		}
+	}
+}
+
+// tell sends the farewell to all successors, to the first one last: when it asks
+// for votes, the others must know that they may give them.
+func (c *clusterClient) tell(s *quorumState, end *raft.EndQuorumEpochRequest) error {
 	codec := raftwire.Codec{Listener: s.listener()}
-	for _, key := range end.Successors {
+	for _, key := range slices.Backward(end.Successors) {
 		if err := c.sendTo(s.endpoint(int32(key.ID)), codec, end); err != nil {
 			return fmt.Errorf("voter %d: %w", key.ID, err)
 		}
 	}
-	return c.awaitHandover(w, &s)
+	return nil
 }
 
 // farewell is what the leader would say; the successors are the other voters,
@@ -332,17 +351,17 @@ func (s *quorumState) listener() string {
 	return "CONTROLLER"
 }
 
-// awaitHandover waits for another leader, for as long as an election may take.
-func (c *clusterClient) awaitHandover(w io.Writer, before *quorumState) error {
-	deadline := time.Now().Add(clientTimeout)
+// awaitHandover waits for another leader. A voter that has just heard from the
+// leader does not give its vote, so that it may take another try.
+func (c *clusterClient) awaitHandover(before *quorumState) (quorumState, error) {
+	deadline := time.Now().Add(time.Second)
 	for {
 		now, err := c.quorum()
 		switch {
 		case err == nil && now.LeaderEpoch > before.LeaderEpoch && now.LeaderID >= 0:
-			_, err := fmt.Fprintf(w, "node %d leads in epoch %d; before it was node %d in epoch %d\n", now.LeaderID, now.LeaderEpoch, before.LeaderID, before.LeaderEpoch)
-			return err
+			return now, nil
 		case time.Now().After(deadline):
-			return errors.Join(errors.New("nobody else has become the active controller"), err)
+			return now, errors.Join(errors.New("nobody else has become the active controller"), err)
 		}
 		<-time.After(50 * time.Millisecond)
 	}

@@ -52,6 +52,9 @@ type view struct {
 // Name is the topic's name with the partition's number.
 func (p *Partition) Name() kafka.TopicPartition { return p.tp }
 
+// Directory is the log directory in which the partition is.
+func (p *Partition) Directory() kafka.DirectoryID { return p.dir.ID }
+
 // Settings are the settings in force.
 func (p *Partition) Settings() *Settings { return p.settings.Load() }
 

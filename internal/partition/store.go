@@ -425,6 +425,16 @@ type DirInfo struct {
 	Replicas   []Replica
 }
 
+// OfflineDirs lists the log directories that have failed.
+func (s *Store) OfflineDirs() (out []kafka.DirectoryID) {
+	for _, d := range s.dirs {
+		if d.failed.Load() {
+			out = append(out, d.ID)
+		}
+	}
+	return out
+}
+
 // Describe tells about all log directories.
 func (s *Store) Describe() []DirInfo {
 	infos := make([]DirInfo, len(s.dirs))

@@ -102,9 +102,32 @@ func (q *Replica) control(ev controller.Event) {
 	q.release()
 }
 
-// raiseKRaft changes kraft.version, which is raft's: it is not built yet.
-func (q *Replica) raiseKRaft(controller.KRaftUpgrade) *ReplyError {
-	return &ReplyError{Code: kafka.ErrInvalidUpdateVersion, Message: "This version does not change kraft.version yet."}
+// raiseKRaft changes kraft.version, which is the raft core's: it appends the
+// records at once, or says why not.
+func (q *Replica) raiseKRaft(u controller.KRaftUpgrade) *ReplyError {
+	q.upgraded = nil
+	if err := q.step(raft.Request{Body: &raft.UpgradeRequest{Level: u.Level, ValidateOnly: u.ValidateOnly}}); err != nil || q.upgraded == nil {
+		return &ReplyError{Code: kafka.ErrNotController, Message: ErrNotController.Error()}
+	}
+	if r := q.upgraded; r.Error != 0 {
+		return &ReplyError{Code: r.Error, Message: r.Message}
+	}
+	return nil
+}
+
+// ownAnswers keeps for this node what it asked of its own raft core.
+type ownAnswers struct {
+	Net
+	q *Replica
+}
+
+// Reply implements Net.
+func (n ownAnswers) Reply(r raft.Reply) {
+	if u, ok := r.Body.(*raft.UpgradeResponse); ok {
+		n.q.upgraded = u
+		return
+	}
+	n.Net.Reply(r)
 }
 
 // errTooLarge: the records of one atomic batch take more bytes than the log

@@ -45,6 +45,8 @@ type Replica struct {
 	raftAt kafka.Mono
 	led    kafka.Epoch // NoEpoch unless this node leads and has been told
 	newLed *kafka.Epoch
+	// upgraded is the raft core's answer to raiseKRaft.
+	upgraded *raft.UpgradeResponse
 	// lostLeader is the last leader if its connection broke and nobody else has
 	// led since.
 	lostLeader *kafka.NodeID
@@ -263,7 +265,7 @@ func (q *Replica) step(ev raft.Event) (rejected error) {
 	if q.opts.Watch != nil {
 		q.opts.Watch(ev, &out)
 	}
-	env := Env{Disk: q.store, Net: q.opts.Net, Timer: q, App: q}
+	env := Env{Disk: q.store, Net: ownAnswers{q.opts.Net, q}, Timer: q, App: q}
 	if err := Perform(q.core, &out, now, env); err != nil {
 		q.fail(err)
 		return err

@@ -230,6 +230,11 @@ func (c *Core) hasDefaultListener(l []kafka.Endpoint) bool {
 // appendVoters writes a voter set, which acts at once (HC-024), and gives the
 // offset of its record.
 func (c *Core) appendVoters(set VoterSet, kraft *int16) kafka.Offset {
+	if c.onlyVoter() {
+		// Nobody else had to fetch so far: the time to hear from a majority
+		// begins now.
+		c.lead.quorum, c.lead.fetched = c.quorumTimeout(), c.lead.fetched[:0]
+	}
 	base := c.log.end
 	at := base
 	if kraft != nil {

@@ -39,7 +39,7 @@ type broker struct {
 	core *lifecycle.Broker
 	inc  kafka.IncarnationID
 
-	inSync inSync
+	asks   asks
 	events chan lifecycle.Event
 	poke   chan struct{} // the image has moved
 	done   chan struct{}
@@ -92,7 +92,7 @@ func newBroker(s *Server) *broker {
 		events: make(chan lifecycle.Event, maxEvents), poke: make(chan struct{}, 1),
 		done: make(chan struct{}), ended: make(chan struct{}),
 	}
-	b.inSync.b = b
+	b.asks.b = b
 	return b
 }
 
@@ -165,8 +165,8 @@ func (b *broker) publish(d *metadata.Delta, img *metadata.Image) {
 		b.s.store.Apply(d, img)
 	}
 	b.mu.Unlock()
-	b.inSync.follow(d)
-	if b.running.Load() && b.inSync.deadline() == kafka.Never {
+	b.asks.follow(d, img)
+	if b.running.Load() && b.asks.deadline() == kafka.Never {
 		return // the next heartbeat looks by itself
 	}
 	b.wake()
@@ -192,7 +192,7 @@ func (b *broker) run() {
 			}
 		}
 		if b.core.Phase() == lifecycle.Running {
-			b.inSync.send(b.core.Epoch())
+			b.asks.send(b.core.Epoch())
 		}
 	}
 }
@@ -201,7 +201,7 @@ func (b *broker) untilDeadline() time.Duration {
 	if b.core.Phase() != lifecycle.Running {
 		return b.earlier(b.core.Deadline(), kafka.Never)
 	}
-	return b.earlier(b.core.Deadline(), b.inSync.deadline())
+	return b.earlier(b.core.Deadline(), b.asks.deadline())
 }
 
 // moved looks at the newest image: the first one with a level starts the
@@ -243,6 +243,7 @@ func (b *broker) load() bool {
 		b.s.store.Apply(p.delta, p.img)
 	}
 	b.backlog, b.phase = nil, loaded
+	b.asks.look(b.latest)
 	return true
 }
 
@@ -325,6 +326,9 @@ func (b *broker) heartbeat(h *lifecycle.Heartbeat) {
 	req.BrokerID, req.BrokerEpoch = int32(b.s.opts.Config.NodeID), int64(h.Epoch)
 	req.CurrentMetadataOffset, req.WantFence = int64(h.MetadataOffset), h.WantFence
 	req.WantShutdown = h.WantShutdown
+	for _, d := range b.s.store.OfflineDirs() {
+		req.OfflineLogDirs = append(req.OfflineLogDirs, d)
+	}
 	b.s.control().own(req, b.timeout, func(resp kmsg.Response, err error) {
 		ev := lifecycle.Beaten{Code: kafka.ErrNotController}
 		if r, ok := resp.(*kmsg.BrokerHeartbeatResponse); ok && err == nil {

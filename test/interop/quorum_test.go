@@ -141,7 +141,9 @@ func roundTrip(t testing.TB, n *node, topic string) {
 			return err
 		}
 		defer c.Close()
-		resp, err := c.ask(createTopics(createTopic(topic, 1, 1))(nil, 7))
+		req := createTopics(createTopic(topic, 1, 1))(nil, 7)
+		req.SetVersion(7)
+		resp, err := c.ask(req)
 		if err != nil {
 			return err
 		}
