@@ -50,15 +50,17 @@ type Replica struct {
 	// lostLeader is the last leader if its connection broke and nobody else has
 	// led since.
 	lostLeader *kafka.NodeID
-	tip        *metadata.Image
-	pending    []appended
-	waiting    []waiter
-	tokens     map[uint64]func(any, error)
-	nextTok    uint64
-	snap       snapshots
-	fetched    *sealedImage // a downloaded snapshot that raft will load
-	failed     error
-	closed     bool
+	// upgraded is the raft core's answer to raiseKRaft.
+	upgraded *raft.UpgradeResponse
+	tip      *metadata.Image
+	pending  []appended
+	waiting  []waiter
+	tokens   map[uint64]func(any, error)
+	nextTok  uint64
+	snap     snapshots
+	fetched  *sealedImage // a downloaded snapshot that raft will load
+	failed   error
+	closed   bool
 }
 
 // OpenReplica recovers the folder: newest valid snapshot, then the log's tail.

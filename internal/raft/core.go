@@ -102,8 +102,11 @@ type Core struct {
 	timer   kafka.Mono
 	nominee nominee
 	follow  follow
-	lead    *lead
-	resign  resigning
+	// gone is the leader that has said farewell or whose connection broke; a
+	// fetch that it answers proves the contrary.
+	gone   LeaderAndEpoch
+	lead   *lead
+	resign resigning
 	// sealing is the snapshot that the shell verifies, Offset 0 if none. No
 	// records are fetched meanwhile, over changes of role too: they would not
 	// join the log that begins behind it.
@@ -138,6 +141,7 @@ func New(opts Options, disk Restored) *Core {
 		timer:    kafka.Never,
 		wake:     kafka.Never,
 		told:     LeaderAndEpoch{Leader: kafka.NoNode, Epoch: kafka.NoEpoch},
+		gone:     LeaderAndEpoch{Leader: kafka.NoNode},
 	}
 	c.log = logView{
 		start: disk.Start, snapshot: disk.Snapshot, epochs: slices.Clone(disk.Epochs),

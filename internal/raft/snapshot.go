@@ -97,6 +97,7 @@ func (c *Core) snapshotResponse(from kafka.NodeID, r *FetchSnapshotResponse) (ok
 
 // touchLeader sets the fetch timer back: the leader has answered.
 func (c *Core) touchLeader() {
+	c.gone = LeaderAndEpoch{Leader: kafka.NoNode}
 	if c.mayStand() {
 		c.timer = c.now.Mono.Add(c.opts.FetchTimeout)
 		c.follow.fetched = true
