@@ -45,8 +45,6 @@ type Replica struct {
 	raftAt kafka.Mono
 	led    kafka.Epoch // NoEpoch unless this node leads and has been told
 	newLed *kafka.Epoch
-	// upgraded is the raft core's answer to raiseKRaft.
-	upgraded *raft.UpgradeResponse
 	// lostLeader is the last leader if its connection broke and nobody else has
 	// led since.
 	lostLeader *kafka.NodeID
