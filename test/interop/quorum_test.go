@@ -189,6 +189,10 @@ func TestKafkasToolsOnAQuorum(t *testing.T) {
 		says(t, "metadata-quorum --replication", tool(t, append(append([]string{"metadata-quorum"}, where...), "describe", "--replication")...), `Leader`, `Follower`, `Observer`)
 		says(t, "features describe", tool(t, append(append([]string{"features"}, where...), "describe")...), `metadata.version.*FinalizedVersionLevel: 4\.4-IV`, `kraft.version.*FinalizedVersionLevel: 1`)
 	}
+	says(t, "cluster-id", tool(t, append([]string{"cluster-tool", "cluster-id"}, at...)...), "Cluster ID: "+clusterID)
+	says(t, "list-endpoints", tool(t, append([]string{"cluster-tool", "list-endpoints"}, ctl...)...), `1\s+127\.0\.0\.1`, `3\s+127\.0\.0\.1`)
+	says(t, "features downgrade", tool(t, append(append([]string{"features"}, at...), "downgrade", "--feature", "share.version=1")...), "share.version was downgraded to 1")
+	says(t, "features upgrade", tool(t, append(append([]string{"features"}, ctl...), "upgrade", "--feature", "share.version=2")...), "share.version was upgraded to 2")
 	q, err := describeQuorum(t, b)
 	if err != nil {
 		t.Fatal(err)
