@@ -30,6 +30,7 @@ type Options struct {
 	RetryBackoff       time.Duration
 	FetchMaxWait       time.Duration
 	FetchMaxBytes      int
+	SnapshotMaxBytes   int // of one part; 0 is FetchMaxBytes
 
 	// FastFailover lets a follower act on LeaderConnectionLost. Off in quorums
 	// with Apache Kafka's voters.
@@ -149,6 +150,9 @@ func New(opts Options, disk Restored) *Core {
 	}
 	if disk.Snapshot.Offset > 0 {
 		c.hw = disk.Snapshot.Offset // only committed records are in a snapshot
+	}
+	if c.opts.SnapshotMaxBytes == 0 {
+		c.opts.SnapshotMaxBytes = opts.FetchMaxBytes
 	}
 	c.history.add(disk.Control...)
 	if disk.Election != nil {
