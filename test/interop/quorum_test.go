@@ -318,3 +318,53 @@ func TestOneQuorumOfBothKinds(t *testing.T) {
 	v.nodes[0].stop(t)
 	v.nodes[1].stop(t)
 }
+
+// The controllers of an Apache Kafka cluster are exchanged for moldau ones on
+// their own folders, one by one, and back again, while an Apache Kafka broker
+// serves. Nothing of the metadata is lost on the way.
+func TestControllersAreSwappedOneByOne(t *testing.T) {
+	needKafka(t)
+	v := newVoters(t, 3, "moldau.controller.quorum.fast.failover=false", "metadata.log.max.record.bytes.between.snapshots=5000")
+	for _, n := range v.nodes {
+		n.formatKafka(t, "--initial-controllers", v.initial())
+		n.run(t, true)
+	}
+	b := v.brokerOf(t, 4)
+	b.formatKafka(t)
+	b.run(t, true)
+	b.await(t)
+	var made []string
+	make := func(name string) {
+		roundTrip(t, b, name)
+		made = append(made, name)
+	}
+	make("with-kafka")
+	for _, kafka := range []bool{false, true} {
+		for i, n := range v.nodes {
+			n.stop(t)
+			n.run(t, kafka)
+			eventually(t, "the exchanged controller follows", func() error { return follows(t, b, i+1) })
+			make(fmt.Sprintf("swapped-%d-kafka-%v", i+1, kafka))
+		}
+	}
+	says(t, "topics --list", tool(t, "topics", "--bootstrap-server", b.addr(), "--list"), made...)
+	b.stop(t)
+	for _, n := range v.nodes {
+		n.stop(t)
+	}
+}
+
+// follows tells whether a voter has fetched lately and is close to the end.
+func follows(t testing.TB, b *node, id int) error {
+	q, err := describeQuorum(t, b)
+	if err != nil {
+		return err
+	}
+	for _, r := range q.CurrentVoters {
+		lately := time.Since(time.UnixMilli(r.LastFetchTimestamp)) < 2*time.Second
+		if int(r.ReplicaID) == id && lately && r.LogEndOffset+10 >= q.HighWatermark {
+			return nil
+		}
+	}
+	return fmt.Errorf("%+v", q)
+}
