@@ -20,7 +20,7 @@ type BrokerCounts struct {
 // brokerParts lists the partitions of one broker: slot in the high half of the
 // key, partition id in the low half.
 type brokerParts struct {
-	parts  *btree.Map[uint64, struct{}]
+	parts  keySet
 	counts BrokerCounts
 }
 
@@ -131,9 +131,9 @@ func (x *indexer) broker(n kafka.NodeID) *brokerParts {
 	if b := x.owned[n]; b != nil {
 		return b
 	}
-	b := &brokerParts{parts: &btree.Map[uint64, struct{}]{}}
+	b := &brokerParts{}
 	if old, ok := x.index.Get(n); ok {
-		b.parts, b.counts = fork(old.parts), old.counts
+		b.parts, b.counts = old.parts.fork(), old.counts
 	}
 	x.owned[n] = b
 	x.index.Set(n, b)
@@ -153,14 +153,14 @@ func (x *indexer) replace(key uint64, old, new []member) {
 		b := x.broker(m.node)
 		b.counts.add(m, -1)
 		if !slices.ContainsFunc(new, func(o member) bool { return o.node == m.node }) {
-			b.parts.Delete(key)
+			b.parts.remove(key)
 		}
 	}
 	for _, m := range new {
 		b := x.broker(m.node)
 		b.counts.add(m, 1)
 		if !slices.ContainsFunc(old, func(o member) bool { return o.node == m.node }) {
-			b.parts.Set(key, struct{}{})
+			b.parts.add(key)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (x *indexer) replace(key uint64, old, new []member) {
 // on the state alone.
 func (x *indexer) finish() {
 	for n, b := range x.owned {
-		if b.parts.Len() == 0 {
+		if b.parts.n == 0 {
 			x.index.Delete(n)
 		}
 	}
@@ -191,7 +191,7 @@ func (img *Image) EachPartitionOf(broker kafka.NodeID, f func(Topic, Partition) 
 	if !ok {
 		return
 	}
-	b.parts.Scan(func(key uint64, _ struct{}) bool {
+	b.parts.each(func(key uint64) bool {
 		t := img.topic(int32(key >> 32))
 		p, ok := t.Partition(kafka.PartitionID(uint32(key)))
 		return !ok || f(t, p)

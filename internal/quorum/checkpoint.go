@@ -159,33 +159,81 @@ type snapshotContent struct {
 }
 
 // readSnapshot reads a whole snapshot and checks it: header first, footer last,
-// every CRC, and offsets without gap. emit gets the image's records; nil checks
-// only.
+// every CRC, and offsets without gap. emit gets the image's records, on the
+// caller's goroutine while another one reads ahead; nil checks only.
 func readSnapshot(fsys vfs.FS, name string, end kafka.Offset, emit func(record.Message, int16) error) (snapshotContent, error) {
-	r := &snapshotReader{end: end, emit: emit}
+	r := &snapshotReader{end: end, decode: emit != nil}
 	f, err := fsys.Open(name, vfs.ReadOnly)
 	if err != nil {
 		return r.content, fmt.Errorf("open snapshot: %w", err)
 	}
 	defer f.Close()
-	var pos int64
-	for {
-		b, err := nextEntry(f, pos)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err == nil {
-			err = r.batch(b)
+	pieces, stop := make(chan snapshotPiece, snapshotAhead), make(chan struct{})
+	go r.run(f, pieces, stop)
+	for p := range pieces {
+		if err = p.err; err == nil {
+			err = p.emit(emit)
 		}
 		if err != nil {
-			return r.content, fmt.Errorf("snapshot %s, byte %d: %w", name, pos, err)
+			err = fmt.Errorf("snapshot %s, byte %d: %w", name, p.pos, err)
+			break
+		}
+	}
+	close(stop)
+	for range pieces { // until the other has ended
+	}
+	if err == nil && !r.footer {
+		err = fmt.Errorf("snapshot %s: %w: it has no footer", name, ErrSnapshot)
+	}
+	return r.content, err
+}
+
+// snapshotAhead is how many batches are decoded ahead of the image.
+const snapshotAhead = 4
+
+// snapshotPiece is a batch of a snapshot, decoded, or why that is not possible.
+type snapshotPiece struct {
+	pos     int64
+	records []versioned
+	err     error
+}
+
+type versioned struct {
+	m       record.Message
+	version int16
+}
+
+func (p *snapshotPiece) emit(f func(record.Message, int16) error) error {
+	for _, v := range p.records {
+		if err := f(v.m, v.version); err != nil {
+			return fmt.Errorf("%w: %w", errRecord, err)
+		}
+	}
+	return nil
+}
+
+// run reads the file to its end, to the first error, or until it is stopped.
+func (r *snapshotReader) run(f vfs.File, pieces chan<- snapshotPiece, stop <-chan struct{}) {
+	defer close(pieces)
+	for pos := int64(0); ; {
+		b, err := nextEntry(f, pos)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		p := snapshotPiece{pos: pos, err: err}
+		if err == nil {
+			p.records, p.err = r.batch(b)
+		}
+		select {
+		case pieces <- p:
+		case <-stop:
+			return
+		}
+		if p.err != nil {
+			return
 		}
 		pos += int64(len(b))
 	}
-	if !r.footer {
-		return r.content, fmt.Errorf("snapshot %s: %w: it has no footer", name, ErrSnapshot)
-	}
-	return r.content, nil
 }
 
 // nextEntry reads the batch at pos; io.EOF at the exact end of the file.
@@ -228,13 +276,18 @@ func nextEntry(f vfs.File, pos int64) (batch.Batch, error) {
 
 type snapshotReader struct {
 	end            kafka.Offset
-	emit           func(record.Message, int16) error
+	decode         bool
 	content        snapshotContent
 	header, footer bool
+	room           record.Room
 }
 
-func (r *snapshotReader) batch(b batch.Batch) error {
-	return b.EachRecord(func(rec *batch.Record) error {
+// batch checks a batch and gives its records of the image.
+func (r *snapshotReader) batch(b batch.Batch) (out []versioned, err error) {
+	if r.decode && !b.Control() {
+		out = make([]versioned, 0, min(max(int(b.Count()), 0), len(b)/8)) // a record takes more
+	}
+	err = b.EachRecord(func(rec *batch.Record) error {
 		if r.footer {
 			return fmt.Errorf("%w: records behind the footer", ErrSnapshot)
 		}
@@ -244,18 +297,17 @@ func (r *snapshotReader) batch(b batch.Batch) error {
 		if !r.header {
 			return fmt.Errorf("%w: it does not begin with a header", ErrSnapshot)
 		}
-		if r.emit == nil {
+		if !r.decode {
 			return nil
 		}
-		m, version, err := record.DecodeMetadata(rec.Value)
-		if err == nil {
-			err = r.emit(m, version)
-		}
+		m, version, err := r.room.DecodeMetadata(rec.Value)
 		if err != nil {
 			return fmt.Errorf("%w: %w", errRecord, err)
 		}
+		out = append(out, versioned{m, version})
 		return nil
 	})
+	return out, err
 }
 
 func (r *snapshotReader) control(rec *batch.Record) error {

@@ -51,6 +51,16 @@ func (p meshPort) Reply(r raft.Reply) {
 	}
 }
 
+// threeVoters are nodes 1 to 3.
+func threeVoters() raft.VoterSet {
+	var voters []raft.Voter
+	for id := kafka.NodeID(1); id <= 3; id++ {
+		voters = append(voters, raft.Voter{Key: raft.ReplicaKey{ID: id, Dir: kafka.DirectoryID{15: byte(100 + id)}}, MaxKRaft: 1})
+	}
+	set, _ := raft.NewVoterSet(voters...)
+	return set
+}
+
 // watched is a node of the mesh with what it has published.
 type watched struct {
 	*Quorum
@@ -67,15 +77,11 @@ func startThree(t *testing.T) (*mesh, map[kafka.NodeID]*watched) {
 }
 
 // openThree opens three voters on fresh disks and starts none.
-func openThree(t *testing.T, change func(*Options)) (*mesh, map[kafka.NodeID]*watched) {
+func openThree(t testing.TB, change func(*Options)) (*mesh, map[kafka.NodeID]*watched) {
 	m := &mesh{nodes: map[kafka.NodeID]*Quorum{}, gone: map[kafka.NodeID]bool{}, reply: map[uint64]func(raft.Body){}}
-	var voters []raft.Voter
-	for id := kafka.NodeID(1); id <= 3; id++ {
-		voters = append(voters, raft.Voter{Key: raft.ReplicaKey{ID: id, Dir: kafka.DirectoryID{15: byte(100 + id)}}, MaxKRaft: 1})
-	}
-	set, _ := raft.NewVoterSet(voters...)
+	set := threeVoters()
 	nodes := map[kafka.NodeID]*watched{}
-	for _, v := range voters {
+	for _, v := range set.All() {
 		mem := newDisk(t)
 		if err := Format(FormatOptions{FS: mem, Dir: "data", KRaft: 1, Voters: set, Records: features(), Now: 1}); err != nil {
 			t.Fatal(err)
@@ -99,7 +105,7 @@ func openThree(t *testing.T, change func(*Options)) (*mesh, map[kafka.NodeID]*wa
 }
 
 // until waits for an image that satisfies ok.
-func (w *watched) until(t *testing.T, ok func(*metadata.Image) bool) *metadata.Image {
+func (w *watched) until(t testing.TB, ok func(*metadata.Image) bool) *metadata.Image {
 	t.Helper()
 	limit := time.After(patience)
 	for {

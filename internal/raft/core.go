@@ -30,6 +30,7 @@ type Options struct {
 	RetryBackoff       time.Duration
 	FetchMaxWait       time.Duration
 	FetchMaxBytes      int
+	SnapshotMaxBytes   int // of one part; 0 is FetchMaxBytes
 
 	// FastFailover lets a follower act on LeaderConnectionLost. Off in quorums
 	// with Apache Kafka's voters.
@@ -102,8 +103,11 @@ type Core struct {
 	timer   kafka.Mono
 	nominee nominee
 	follow  follow
-	lead    *lead
-	resign  resigning
+	// gone is the leader that has said farewell or whose connection broke; a
+	// fetch that it answers proves the contrary.
+	gone   LeaderAndEpoch
+	lead   *lead
+	resign resigning
 	// sealing is the snapshot that the shell verifies, Offset 0 if none. No
 	// records are fetched meanwhile, over changes of role too: they would not
 	// join the log that begins behind it.
@@ -138,6 +142,7 @@ func New(opts Options, disk Restored) *Core {
 		timer:    kafka.Never,
 		wake:     kafka.Never,
 		told:     LeaderAndEpoch{Leader: kafka.NoNode, Epoch: kafka.NoEpoch},
+		gone:     LeaderAndEpoch{Leader: kafka.NoNode},
 	}
 	c.log = logView{
 		start: disk.Start, snapshot: disk.Snapshot, epochs: slices.Clone(disk.Epochs),
@@ -145,6 +150,9 @@ func New(opts Options, disk Restored) *Core {
 	}
 	if disk.Snapshot.Offset > 0 {
 		c.hw = disk.Snapshot.Offset // only committed records are in a snapshot
+	}
+	if c.opts.SnapshotMaxBytes == 0 {
+		c.opts.SnapshotMaxBytes = opts.FetchMaxBytes
 	}
 	c.history.add(disk.Control...)
 	if disk.Election != nil {

@@ -58,6 +58,7 @@ func (c *Core) handleEnd(r *EndQuorumEpochRequest) *EndQuorumEpochResponse {
 	}
 	if c.role == Follower && c.election.Leader == r.LeaderID && c.mayStand() {
 		c.follow.fetched = false
+		c.gone = LeaderAndEpoch{r.LeaderID, r.LeaderEpoch}
 		c.timer = c.now.Mono.Add(c.endBackoff(r.Successors))
 	}
 	return answer(kafka.NoError)
@@ -199,9 +200,8 @@ func (c *Core) fetchResponse(from kafka.NodeID, r *FetchResponse) (ok bool) {
 	default:
 		ok = c.appendFetched(r)
 	}
-	if ok && c.mayStand() {
-		c.timer = c.now.Mono.Add(c.opts.FetchTimeout)
-		c.follow.fetched = true
+	if ok {
+		c.touchLeader()
 	}
 	return ok
 }

@@ -106,3 +106,7 @@ func TestTrap17UpgradeOfKRaftVersion(t *testing.T) { runScript(t, "upgrade.txt")
 
 // Fails if wants drops the case of a former disk.
 func TestAutoJoin(t *testing.T) { runScript(t, "join.txt") }
+
+// Fails if a candidate that has lost waits for its whole timeout, or one that
+// was refused forgets that the leader is gone.
+func TestElectionsAreRetriedSoon(t *testing.T) { runScript(t, "retry.txt") }

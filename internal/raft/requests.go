@@ -76,6 +76,7 @@ func (c *Core) requestFailed(to kafka.NodeID, id uint64) {
 	if p := c.peer(to); p.pending == id && id != 0 {
 		p.pending, p.resume, p.silent = 0, c.now.Mono.Add(c.opts.RetryBackoff), true
 		c.featuresFailed(to)
+		c.unanswered(to)
 	}
 }
 

@@ -1,6 +1,8 @@
 package raft
 
 import (
+	"time"
+
 	"moldau/internal/kafka"
 )
 
@@ -208,6 +210,10 @@ func (c *Core) afterLostPreVote() {
 	if l := c.election.Leader; l != kafka.NoNode && l != c.opts.Self.ID {
 		if _, known := c.voters().Find(l); known || len(c.leaderAddr) > 0 {
 			c.becomeFollower(c.election.Epoch, l, c.leaderAddr)
+			if c.gone == (LeaderAndEpoch{l, c.election.Epoch}) && c.mayStand() {
+				// The others may not have known when they refused.
+				c.timer = min(c.timer, c.now.Mono.Add(c.retryElection()))
+			}
 			return
 		}
 	}
@@ -225,6 +231,12 @@ func (c *Core) roleDeadline() kafka.Mono {
 	return c.timer
 }
 
+// retryElection is how long one who was not elected waits before the next try
+// while nobody leads: a part of the election timeout, so that two who stood at
+// the same time need not wait for all of it, at random, so that they do not
+// stand at the same time again. Kafka's candidate waits for what is left of it.
+func (c *Core) retryElection() time.Duration { return c.draw(c.opts.ElectionTimeout / 4) }
+
 // connectionLost lets a follower stand soon after its leader died (Trap 16). A
 // fetch that is answered sets the timer back.
 func (c *Core) connectionLost(leader kafka.NodeID) {
@@ -232,6 +244,7 @@ func (c *Core) connectionLost(leader kafka.NodeID) {
 		return
 	}
 	c.follow.fetched = false
+	c.gone = LeaderAndEpoch{leader, c.election.Epoch}
 	c.timer = min(c.timer, c.now.Mono.Add(c.draw(fastFailoverSpread)))
 }
 

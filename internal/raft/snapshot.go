@@ -58,7 +58,7 @@ func (c *Core) beginDownload(id kafka.OffsetAndEpoch) bool {
 func (c *Core) snapshotRequest() *FetchSnapshotRequest {
 	return &FetchSnapshotRequest{
 		ClusterID: c.opts.ClusterID, Replica: c.opts.Self, CurrentLeaderEpoch: c.election.Epoch,
-		ID: c.follow.download.id, Position: c.follow.download.position, MaxBytes: c.opts.FetchMaxBytes,
+		ID: c.follow.download.id, Position: c.follow.download.position, MaxBytes: c.opts.SnapshotMaxBytes,
 	}
 }
 
@@ -97,6 +97,7 @@ func (c *Core) snapshotResponse(from kafka.NodeID, r *FetchSnapshotResponse) (ok
 
 // touchLeader sets the fetch timer back: the leader has answered.
 func (c *Core) touchLeader() {
+	c.gone = LeaderAndEpoch{Leader: kafka.NoNode}
 	if c.mayStand() {
 		c.timer = c.now.Mono.Add(c.opts.FetchTimeout)
 		c.follow.fetched = true

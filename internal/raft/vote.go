@@ -8,7 +8,10 @@ import (
 
 // nominee is the tally of one pre-vote or election. A new one begins with every
 // change of role, so that old answers count for nothing (HC-010).
-type nominee struct{ granted, rejected []kafka.NodeID }
+type nominee struct {
+	granted, rejected []kafka.NodeID
+	silent            []kafka.NodeID // their connections failed; they are asked again
+}
 
 func newNominee(self kafka.NodeID) nominee { return nominee{granted: []kafka.NodeID{self}} }
 
@@ -45,6 +48,41 @@ func (n *nominee) won(voters VoterSet) bool {
 
 func (n *nominee) lost(voters VoterSet) bool {
 	return voters.Len()-count(n.rejected, voters) < voters.Majority()
+}
+
+// hopeless tells that it is lost unless a voter that cannot be reached comes back.
+func (n *nominee) hopeless(voters VoterSet) bool {
+	against := count(n.rejected, voters)
+	for _, id := range n.silent {
+		if n.asked(id) && count([]kafka.NodeID{id}, voters) > 0 {
+			against++
+		}
+	}
+	return voters.Len()-against < voters.Majority()
+}
+
+// unanswered notes that a voter could not be asked.
+func (c *Core) unanswered(id kafka.NodeID) {
+	if c.role != Prospective && c.role != Candidate {
+		return
+	}
+	if !slices.Contains(c.nominee.silent, id) {
+		c.nominee.silent = append(c.nominee.silent, id)
+	}
+	c.maybeRetry()
+}
+
+// maybeRetry lets one who cannot win any more try again soon: a candidate, or
+// one who knows that nobody leads. Others wait, so that those who hear from a
+// leader are not asked all the time.
+func (c *Core) maybeRetry() {
+	if c.role != Prospective && c.role != Candidate {
+		return
+	}
+	nobody := c.role == Candidate || c.gone == (LeaderAndEpoch{c.election.Leader, c.election.Epoch})
+	if nobody && c.nominee.hopeless(c.voters()) {
+		c.timer = min(c.timer, c.now.Mono.Add(c.retryElection()))
+	}
 }
 
 // maybeWin moves on if a majority is for us.
@@ -149,11 +187,14 @@ func (c *Core) voteResponse(from kafka.NodeID, r *VoteResponse) (ok bool) {
 		return true
 	}
 	c.nominee.record(from, r.Granted)
-	if r.Granted {
+	switch {
+	case r.Granted:
 		c.maybeWin()
-	} else if c.role == Prospective && c.nominee.lost(c.voters()) {
+	case c.role == Prospective && c.nominee.lost(c.voters()):
 		c.afterLostPreVote()
+		return true
 	}
+	c.maybeRetry()
 	return true
 }
 

@@ -45,10 +45,17 @@ func Append(buf []byte, m Message, version int16) []byte {
 // Decode reads a body without any frame into m, all of whose fields it sets,
 // and gives the bytes after it. Errors wrap ErrCorrupt or ErrUnsupported.
 func Decode(buf []byte, m Message, version int16) (rest []byte, err error) {
+	return decode(buf, m, version, nil)
+}
+
+func decode(buf []byte, m Message, version int16, room *Room) (rest []byte, err error) {
 	if lo, hi := m.Versions(); version < lo || version > hi {
 		return nil, fmt.Errorf("%s: %w: version %d, known are %d to %d", m.Kind(), ErrUnsupported, version, lo, hi)
 	}
 	r := reader{buf: buf}
+	if room != nil {
+		r.int32Room, r.uuidRoom = &room.nodes, &room.dirs
+	}
 	m.setDefaults()
 	m.read(&r, version)
 	if r.err != nil {

@@ -39,6 +39,10 @@ func MetadataSize(m Message, version int16) int {
 // DecodeMetadata reads the value of a metadata log record. Errors wrap
 // ErrCorrupt or ErrUnsupported.
 func DecodeMetadata(value []byte) (m Message, version int16, err error) {
+	return decodeMetadata(value, nil)
+}
+
+func decodeMetadata(value []byte, room *Room) (m Message, version int16, err error) {
 	r := reader{buf: value}
 	frame, t, v := r.uvarint(), r.uvarint(), r.uvarint()
 	switch {
@@ -49,10 +53,10 @@ func DecodeMetadata(value []byte) (m Message, version int16, err error) {
 	case t > 1<<15-1 || v > 1<<15-1:
 		return nil, 0, fmt.Errorf("metadata record: %w: type %d version %d", ErrCorrupt, t, v)
 	}
-	if m = newMetadata(MetadataType(t)); m == nil {
+	if m = room.metadata(MetadataType(t)); m == nil {
 		return nil, 0, fmt.Errorf("metadata record: %w: type %d", ErrUnsupported, t)
 	}
-	rest, err := Decode(r.buf, m, int16(v))
+	rest, err := decode(r.buf, m, int16(v), room)
 	if err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%s version %d: %w: %d bytes too many", m.Kind(), v, ErrCorrupt, len(rest))
 	}

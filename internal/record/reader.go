@@ -16,6 +16,9 @@ var ErrCorrupt = errors.New("record is corrupt")
 type reader struct {
 	buf []byte
 	err error
+	// int32Room and uuidRoom are pointers to slices of which lists of their
+	// element type are carved; nil makes each list.
+	int32Room, uuidRoom any
 }
 
 func (r *reader) fail(format string, args ...any) {
@@ -174,7 +177,7 @@ func readInt32s[T ~int32](r *reader, nullable, flexible bool) []T {
 	if n < 0 {
 		return nil
 	}
-	s := make([]T, n)
+	s := carve[T](r.int32Room, n)
 	for i := range s {
 		s[i] = T(r.int32())
 	}
@@ -186,7 +189,7 @@ func readUUIDs[T ~[16]byte](r *reader, nullable, flexible bool) []T {
 	if n < 0 {
 		return nil
 	}
-	s := make([]T, n)
+	s := carve[T](r.uuidRoom, n)
 	for i := range s {
 		s[i] = T(r.uuid())
 	}

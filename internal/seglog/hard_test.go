@@ -514,3 +514,26 @@ func TestFailedFlushTakesTheLogOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// A log is cut and written again in an older epoch, and the process dies before
+// a flush: the stored epochs still tell of the records that were cut. What was
+// written is there. Fails if load trusts them beyond the recovery point.
+func TestStoredEpochsOfCutRecords(t *testing.T) {
+	m := memFS(t)
+	b := newBed(t, m).open()
+	b.append(1, 10)
+	b.append(3, 5)
+	b.flush()
+	_, _, err := b.l.TruncateTo(10, testNow)
+	ok(t, err)
+	b.append(2, 5)
+	b.rp = b.l.RecoveryPoint()
+	m.CrashProcess()
+	b.open()
+	if end := b.l.EndOffset(); end != 15 {
+		t.Errorf("the log ends at %d, want 15: %+v", end, b.rep.Cuts)
+	}
+	if e := b.l.Epochs(); len(e) != 2 || e[1] != (EpochStart{2, 10}) {
+		t.Errorf("epochs %v", e)
+	}
+}

@@ -79,6 +79,12 @@ func (ld *loader) load() error {
 	if err := ld.loadEpochs(); err != nil {
 		return err
 	}
+	if !ld.opt.Clean {
+		// Entries beyond the recovery point may be from before a truncation, with
+		// other batches there now; the scan finds what is true.
+		list, changed := ld.epochList().truncateEnd(ld.opt.RecoveryPoint)
+		ld.setEpochs(list, changed)
+	}
 	end, err := ld.findEnd()
 	if err != nil {
 		return err

@@ -1,6 +1,10 @@
 package server
 
-import "context"
+import (
+	"context"
+
+	"moldau/internal/raft"
+)
 
 // Kill ends the node as the death of its process would look to others: every
 // connection breaks, and nobody is told.
@@ -11,3 +15,6 @@ func (s *Server) Kill(ctx context.Context) error {
 	s.raftNet.Cut()
 	return s.Stop(ctx)
 }
+
+// Voters are the voters that the node knows.
+func (s *Server) Voters() raft.VoterSet { return s.quorum.Voters() }

@@ -116,6 +116,9 @@ func (b *broker) heartbeat(h *lifecycle.Heartbeat) {
 	req.SetVersion(req.MaxVersion())
 	req.BrokerID, req.BrokerEpoch = int32(b.n.id), int64(h.Epoch)
 	req.CurrentMetadataOffset, req.WantFence, req.WantShutdown = int64(h.MetadataOffset), h.WantFence, h.WantShutdown
+	if b.core.Phase() == lifecycle.CatchingUp && b.n.w.rng.IntN(4) == 0 {
+		req.WantFence = false // too eager: the controller must know better
+	}
 	b.beatsTo, b.beatsAs = b.n.r.Leader().Leader, h.Epoch
 	b.n.ask(req, func(a answer) {
 		ev := lifecycle.Beaten{Code: kafka.ErrNotController}

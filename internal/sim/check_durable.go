@@ -13,12 +13,16 @@ type durableChecker struct {
 	// running is what the flush that is running may cover: not what has been cut
 	// off meanwhile.
 	running map[kafka.NodeID]kafka.Offset
+	epochs  map[kafka.NodeID]kafka.Epoch // of the last record that was synced
 }
 
 // booted checks that the log still holds what was synced. After that the core
 // must sync anew before it reveals anything.
 func (c *durableChecker) booted(n *node) {
-	if was, end := c.synced[n.id], n.r.Core().EndOffset(); end < was {
+	was, end, snapshot := c.synced[n.id], n.r.Core().EndOffset(), n.r.Image().Provenance()
+	// A downloaded snapshot of a later epoch replaces a log that has diverged.
+	replaced := end == snapshot.EndOffset && snapshot.Epoch > c.epochs[n.id]
+	if end < was && !replaced {
 		c.w.violate("synced records lost", "node %d comes back with a log that ends at %d; %d was synced", n.id, end, was)
 	}
 	c.synced[n.id] = n.r.Store().StartOffset() // a snapshot that is durable stands for what it holds
@@ -29,7 +33,9 @@ func (c *durableChecker) begins(n *node, end kafka.Offset) { c.running[n.id] = e
 
 // ends notes that it has succeeded.
 func (c *durableChecker) ends(n *node) {
-	c.synced[n.id] = max(c.synced[n.id], c.running[n.id])
+	if to := c.running[n.id]; to > c.synced[n.id] {
+		c.synced[n.id], c.epochs[n.id] = to, n.r.Core().EpochAt(to-1)
+	}
 }
 
 func (c *durableChecker) wiped(n *node) { delete(c.synced, n.id) }

@@ -91,6 +91,7 @@ func (c *imageChecker) compare(img *metadata.Image, who string) {
 
 // reload recovers a copy of a node's disk a second time and replays its tail.
 func (c *imageChecker) reload(n *node) {
+	n.noteDisk()
 	mem := vfs.NewMem()
 	folder := "data/" + quorum.Folder
 	if err := mem.MkdirAll(folder); err != nil {
@@ -110,7 +111,7 @@ func (c *imageChecker) reload(n *node) {
 		}
 	}
 	opts := n.options()
-	opts.FS, opts.Controller, opts.Warn = mem, nil, nil
+	opts.FS, opts.Controller, opts.Warn = mem, nil, func(msg string, err error) { c.w.note("reload warns: %s: %v", msg, err) }
 	r, err := quorum.OpenReplica(opts, executor{n, -1})
 	if err != nil {
 		c.w.violate("reload", "node %d: a copy of its disk does not open: %v", n.id, err)
@@ -119,7 +120,9 @@ func (c *imageChecker) reload(n *node) {
 	who := fmt.Sprintf("node %d, reloaded,", n.id)
 	c.compare(r.Image(), who)
 	delta, p := metadata.NewDelta(r.Image()), r.Image().Provenance()
-	err = r.Store().Batches(p.EndOffset, n.applied, func(b raft.Batch) error {
+	// What was not synced may be cut: epochs are stored when a flush asks for it.
+	end := max(p.EndOffset, min(n.applied, r.Core().EndOffset()))
+	err = r.Store().Batches(p.EndOffset, end, func(b raft.Batch) error {
 		view := batch.Batch(b.Bytes)
 		p = metadata.Provenance{EndOffset: b.Last + 1, Epoch: b.Epoch}
 		if view.Control() {

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/anishathalye/porcupine"
@@ -22,6 +23,7 @@ type linearChecker struct {
 	current []string
 	ops     map[string][]porcupine.Operation
 	unknown map[string]int
+	open    []*topicOp // that wait for their outcome
 	serial  int
 }
 
@@ -93,7 +95,10 @@ func (o *topicOp) take(a answer) {
 // of the check.
 const maxUnknown = 5
 
+func (c *linearChecker) begins(o *topicOp) { c.open = append(c.open, o) }
+
 func (c *linearChecker) add(o *topicOp, a answer) {
+	c.open = slices.DeleteFunc(c.open, func(p *topicOp) bool { return p == o })
 	if o.nothing || !o.known && o.kind == lookOp {
 		return
 	}
@@ -135,6 +140,9 @@ var model = porcupine.Model{
 
 // finish checks all histories.
 func (c *linearChecker) finish() {
+	for len(c.open) > 0 { // the run has ended before the answer
+		c.add(c.open[0], answer{err: errUnknown})
+	}
 	for i := 1; i <= c.serial && c.w.failed == nil; i++ {
 		name := fmt.Sprintf("t%d", i)
 		if porcupine.CheckOperationsTimeout(model, c.ops[name], 10*time.Second) == porcupine.Illegal {

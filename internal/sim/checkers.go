@@ -32,7 +32,7 @@ func newCheckers(w *World) checkers {
 		mono:       &monotonicChecker{w: w, seen: map[kafka.NodeID]*lifeSeen{}},
 		prefix:     &prefixChecker{w: w},
 		payloads:   &payloadChecker{w: w, sums: map[kafka.OffsetAndEpoch]uint64{}},
-		durable:    &durableChecker{w: w, synced: map[kafka.NodeID]kafka.Offset{}, running: map[kafka.NodeID]kafka.Offset{}},
+		durable:    &durableChecker{w: w, synced: map[kafka.NodeID]kafka.Offset{}, running: map[kafka.NodeID]kafka.Offset{}, epochs: map[kafka.NodeID]kafka.Epoch{}},
 		votes:      &voteChecker{w: w, given: map[voteKey]kafka.NodeID{}},
 		voters:     newVoterSetChecker(w),
 		images:     newImageChecker(w),

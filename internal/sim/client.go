@@ -184,6 +184,7 @@ func (c *client) topicOperation(name string) {
 	case lookOp: // a dry run tells whether the name is free, through the write path
 		body = createTopics(name, 1, 1, true)
 	}
+	w.check.linear.begins(op)
 	c.ask(body, func(a answer) {
 		op.take(a)
 		w.check.linear.add(op, a)

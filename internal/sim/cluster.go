@@ -15,7 +15,7 @@ const (
 func features() []metadata.Feature {
 	return []metadata.Feature{
 		{Name: metadata.FeatureMetadataVersion, Min: int16(metadata.MinVersion), Max: latestLevel},
-		{Name: metadata.FeatureELR, Max: 1}, {Name: metadata.FeatureGroup, Max: 1},
+		{Name: metadata.FeatureKRaftVersion, Max: 1}, {Name: metadata.FeatureELR, Max: 1}, {Name: metadata.FeatureGroup, Max: 1},
 		{Name: metadata.FeatureTransaction, Max: 2}, {Name: metadata.FeatureShare, Max: 1},
 	}
 }

@@ -3,7 +3,10 @@ package sim
 import (
 	"fmt"
 
+	"github.com/twmb/franz-go/pkg/kmsg"
+
 	"moldau/internal/kafka"
+	"moldau/internal/metadata"
 	"moldau/internal/quorum"
 	"moldau/internal/raft"
 	"moldau/internal/vfs"
@@ -31,7 +34,7 @@ func (w *World) operate() {
 	voters, kraft := core.VotersAt(core.EndOffset())
 	n := pick(w, w.controllers()...)
 	if kraft == 0 {
-		w.request(l, &raft.UpgradeRequest{Level: 1})
+		w.upgrade(l)
 		return
 	}
 	v, listed := voters.Find(n.id)
@@ -63,6 +66,23 @@ func (w *World) request(n *node, b raft.Body) {
 	n.do(n.life, func() {
 		token := n.net.expect(func(b raft.Body) { w.note("operator is told: %+v", b) })
 		n.r.Receive(raft.Request{Token: token, Body: b})
+	})
+}
+
+// upgrade raises kraft.version.
+func (w *World) upgrade(n *node) {
+	req := kmsg.NewPtrUpdateFeaturesRequest()
+	req.SetVersion(1)
+	u := kmsg.NewUpdateFeaturesRequestFeatureUpdate()
+	u.Feature, u.MaxVersionLevel, u.UpgradeType = metadata.FeatureKRaftVersion, 1, 1
+	req.FeatureUpdates = append(req.FeatureUpdates, u)
+	w.event("operator", n.id, kafka.NoNode)
+	n.do(n.life, func() {
+		n.submit(req, n.r.Arrived(req), func(a answer) {
+			if r, ok := a.resp.(*kmsg.UpdateFeaturesResponse); ok {
+				w.note("operator raises kraft.version: error %d", r.ErrorCode)
+			}
+		})
 	})
 }
 

@@ -1,11 +1,15 @@
 package chaos
 
 import (
+	"fmt"
 	"os"
 	"strconv"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
 func kills(t *testing.T) int {
@@ -89,4 +93,44 @@ func TestRollingRestart(t *testing.T) {
 	}
 	k.check(t)
 	t.Logf("from SIGTERM to the next acknowledged change: %v", gaps)
+}
+
+// From the acknowledgement of a change to the moment when all brokers show it.
+func TestChangesReachAllBrokers(t *testing.T) {
+	c := newCluster(t, nil)
+	c.start()
+	k := &creator{c: c, cl: c.client()}
+	var brokers []*kgo.Client
+	for _, b := range c.brokers() {
+		cl, err := kgo.NewClient(kgo.SeedBrokers(b.address()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer cl.Close()
+		brokers = append(brokers, cl)
+	}
+	var took []time.Duration
+	for i := range 200 {
+		name := fmt.Sprint("seen-", i)
+		if code, err := k.create(name); err != nil || code != 0 {
+			t.Fatal(code, err)
+		}
+		at := time.Now()
+		for _, cl := range brokers {
+			for {
+				resp, err := ask[*kmsg.MetadataResponse](cl, metadataRequest(name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if resp.Topics[0].ErrorCode == 0 {
+					break
+				}
+				if time.Since(at) > patience {
+					t.Fatalf("%s: code %d", name, resp.Topics[0].ErrorCode)
+				}
+			}
+		}
+		took = append(took, time.Since(at))
+	}
+	t.Logf("from the answer to CreateTopics until all brokers show it: p50 %v, p99 %v", percentile(took, 50), percentile(took, 99))
 }

@@ -48,18 +48,13 @@ func (k *creator) work() {
 		k.next++
 		k.begun[name] = time.Now()
 		k.mu.Unlock()
-		req := kmsg.NewPtrCreateTopicsRequest()
-		t := kmsg.NewCreateTopicsRequestTopic()
-		t.Topic, t.NumPartitions, t.ReplicationFactor = name, 1, 1
-		req.Topics, req.TimeoutMillis = append(req.Topics, t), 5000
-		resp, err := ask[*kmsg.CreateTopicsResponse](k.cl, req)
+		code, err := k.create(name)
 		now := time.Now()
-		if err != nil || len(resp.Topics) != 1 {
+		if err != nil {
 			<-time.After(5 * time.Millisecond)
 			continue // unknown outcome
 		}
 		k.mu.Lock()
-		code := resp.Topics[0].ErrorCode
 		k.codes[code]++
 		// Answered twice: a broker tried again after it had lost the first answer.
 		if code == 0 || code == 36 {
@@ -67,6 +62,22 @@ func (k *creator) work() {
 		}
 		k.mu.Unlock()
 	}
+}
+
+// create asks for a topic, once.
+func (k *creator) create(name string) (code int16, err error) {
+	req := kmsg.NewPtrCreateTopicsRequest()
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, 1, 1
+	req.Topics, req.TimeoutMillis = append(req.Topics, t), 5000
+	resp, err := ask[*kmsg.CreateTopicsResponse](k.cl, req)
+	switch {
+	case err != nil:
+		return 0, err
+	case len(resp.Topics) != 1:
+		return 0, fmt.Errorf("%d topics in the answer", len(resp.Topics))
+	}
+	return resp.Topics[0].ErrorCode, nil
 }
 
 // count is how many topics have been acknowledged.

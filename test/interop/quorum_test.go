@@ -189,6 +189,10 @@ func TestKafkasToolsOnAQuorum(t *testing.T) {
 		says(t, "metadata-quorum --replication", tool(t, append(append([]string{"metadata-quorum"}, where...), "describe", "--replication")...), `Leader`, `Follower`, `Observer`)
 		says(t, "features describe", tool(t, append(append([]string{"features"}, where...), "describe")...), `metadata.version.*FinalizedVersionLevel: 4\.4-IV`, `kraft.version.*FinalizedVersionLevel: 1`)
 	}
+	says(t, "cluster-id", tool(t, append([]string{"cluster-tool", "cluster-id"}, at...)...), "Cluster ID: "+clusterID)
+	says(t, "list-endpoints", tool(t, append([]string{"cluster-tool", "list-endpoints"}, ctl...)...), `1\s+127\.0\.0\.1`, `3\s+127\.0\.0\.1`)
+	says(t, "features downgrade", tool(t, append(append([]string{"features"}, at...), "downgrade", "--feature", "share.version=1")...), "share.version was downgraded to 1")
+	says(t, "features upgrade", tool(t, append(append([]string{"features"}, ctl...), "upgrade", "--feature", "share.version=2")...), "share.version was upgraded to 2")
 	q, err := describeQuorum(t, b)
 	if err != nil {
 		t.Fatal(err)
@@ -313,4 +317,54 @@ func TestOneQuorumOfBothKinds(t *testing.T) {
 	b.stop(t)
 	v.nodes[0].stop(t)
 	v.nodes[1].stop(t)
+}
+
+// The controllers of an Apache Kafka cluster are exchanged for moldau ones on
+// their own folders, one by one, and back again, while an Apache Kafka broker
+// serves. Nothing of the metadata is lost on the way.
+func TestControllersAreSwappedOneByOne(t *testing.T) {
+	needKafka(t)
+	v := newVoters(t, 3, "moldau.controller.quorum.fast.failover=false", "metadata.log.max.record.bytes.between.snapshots=5000")
+	for _, n := range v.nodes {
+		n.formatKafka(t, "--initial-controllers", v.initial())
+		n.run(t, true)
+	}
+	b := v.brokerOf(t, 4)
+	b.formatKafka(t)
+	b.run(t, true)
+	b.await(t)
+	var made []string
+	make := func(name string) {
+		roundTrip(t, b, name)
+		made = append(made, name)
+	}
+	make("with-kafka")
+	for _, kafka := range []bool{false, true} {
+		for i, n := range v.nodes {
+			n.stop(t)
+			n.run(t, kafka)
+			eventually(t, "the exchanged controller follows", func() error { return follows(t, b, i+1) })
+			make(fmt.Sprintf("swapped-%d-kafka-%v", i+1, kafka))
+		}
+	}
+	says(t, "topics --list", tool(t, "topics", "--bootstrap-server", b.addr(), "--list"), made...)
+	b.stop(t)
+	for _, n := range v.nodes {
+		n.stop(t)
+	}
+}
+
+// follows tells whether a voter has fetched lately and is close to the end.
+func follows(t testing.TB, b *node, id int) error {
+	q, err := describeQuorum(t, b)
+	if err != nil {
+		return err
+	}
+	for _, r := range q.CurrentVoters {
+		lately := time.Since(time.UnixMilli(r.LastFetchTimestamp)) < 2*time.Second
+		if int(r.ReplicaID) == id && lately && r.LogEndOffset+10 >= q.HighWatermark {
+			return nil
+		}
+	}
+	return fmt.Errorf("%+v", q)
 }
