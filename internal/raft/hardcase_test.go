@@ -52,7 +52,7 @@ func TestHC017HighWatermarkWakesFetch(t *testing.T) { runScript(t, "hc017.txt") 
 // Fails if handleVote asks whether the candidate is a voter.
 func TestHC021UnknownCandidate(t *testing.T) { runScript(t, "hc021.txt") }
 
-// Fails if contact does not ask voters.Contains(key).
+// Fails if contact counts who is no voter (mutant_observers_keep).
 func TestHC022ObserversDoNotKeepALeader(t *testing.T) { runScript(t, "hc022.txt") }
 
 // Fails if endBackoff ignores the place.
