@@ -2,6 +2,7 @@ package quorum
 
 import (
 	"errors"
+	"path/filepath"
 	"slices"
 	"testing"
 
@@ -13,7 +14,10 @@ import (
 )
 
 // inline runs what takes long at once, and tells the end when asked.
-type inline struct{ ends []func() }
+type inline struct {
+	now  kafka.Now
+	ends []func()
+}
 
 func (e *inline) Flush(work func() error, done func(error)) { e.Background(work, done) }
 func (e *inline) Background(work func() error, done func(error)) {
@@ -23,23 +27,39 @@ func (e *inline) Background(work func() error, done func(error)) {
 
 // replicaAt is a replica on the golden folder of node 1 that has applied
 // everything below end, and wants a snapshot.
-func replicaAt(t *testing.T, end kafka.Offset) (*Replica, *vfs.Mem, *inline) {
+func replicaAt(t *testing.T, end kafka.Offset, change func(*Options)) (*Replica, *vfs.Mem, *inline) {
 	t.Helper()
-	mem, exec := vfs.NewMem(), &inline{}
+	mem, exec := vfs.NewMem(), &inline{now: kafka.Now{Mono: 1, Wall: 1}}
 	copyGoldenFolder(t, mem, "1")
 	opts := options(t, mem)
 	opts.Controller = nil
 	opts.Raft.Self = raft.ReplicaKey{ID: 1, Dir: mustUUID(t, "AAAAAAAAAAAAAAAAAAAA1A")}
-	opts.Clock = func() kafka.Now { return kafka.Now{Mono: 1, Wall: 1} }
+	opts.Clock = func() kafka.Now { return exec.now }
 	opts.Snapshots = SnapshotConfig{MaxBytes: 1, RetentionBytes: -1, RetentionMs: -1}
+	change(&opts)
 	q, err := OpenReplica(opts, exec)
 	check(t, err)
+	q.applied(t, mem, end)
+	return q, mem, exec
+}
+
+// applied says that everything below end is committed and applied.
+func (q *Replica) applied(t *testing.T, mem *vfs.Mem, end kafka.Offset) {
+	t.Helper()
 	r, err := NewReader(mem, "data")
 	check(t, err)
 	img, err := r.Image(end)
 	check(t, err)
 	q.publish(metadata.NewDelta(img), img, 100)
-	return q, mem, exec
+}
+
+// end tells what has ended since.
+func (e *inline) end() {
+	ends := e.ends
+	e.ends = nil
+	for _, f := range ends {
+		f()
+	}
 }
 
 // HC-027: a snapshot carries the voters in force at its end, though the log goes
@@ -51,12 +71,12 @@ func TestHC027SnapshotCarriesTheVotersOfItsEnd(t *testing.T) {
 		end    kafka.Offset
 		voters int
 	}{{removal.Base, 3}, {removal.Last + 1, 2}} {
-		q, mem, exec := replicaAt(t, c.end)
+		q, mem, exec := replicaAt(t, c.end, func(*Options) {})
 		q.maybeSnapshot()
 		if len(exec.ends) != 1 {
 			t.Fatalf("end %d: %d snapshots", c.end, len(exec.ends))
 		}
-		exec.ends[0]()
+		exec.end()
 		content, err := readSnapshot(mem, "data/"+Folder+"/"+snapshotName(kafka.OffsetAndEpoch{Offset: c.end, Epoch: 1}), c.end, nil)
 		check(t, errors.Join(err, q.Err()))
 		voters := 0
@@ -75,7 +95,7 @@ func TestHC027SnapshotCarriesTheVotersOfItsEnd(t *testing.T) {
 // HC-033: there is no snapshot while a metadata transaction is open. Fails if
 // maybeSnapshot does not ask InTransaction.
 func TestHC033NoSnapshotInsideATransaction(t *testing.T) {
-	q, _, exec := replicaAt(t, 955)
+	q, _, exec := replicaAt(t, 955, func(*Options) {})
 	delta := metadata.NewDelta(q.Image())
 	check(t, delta.Replay(record.NewBeginTransaction()))
 	img := delta.Apply(q.Image().Provenance())
@@ -85,6 +105,42 @@ func TestHC033NoSnapshotInsideATransaction(t *testing.T) {
 		t.Errorf("%d snapshots inside a transaction", len(exec.ends))
 	}
 	check(t, q.Close())
+}
+
+// A broker's replica never flushes its log; the files that it trims away are
+// deleted nevertheless. Fails if snapshotDone does not ask for Removals.
+func TestBrokerDeletesWhatItHasTrimmed(t *testing.T) {
+	q, mem, exec := replicaAt(t, 930, func(o *Options) {
+		o.Raft.CanBecomeVoter, o.Raft.Self.ID = false, 9
+		o.Snapshots.RetentionBytes = 1
+	})
+	deleted := func() (names []string) {
+		list, err := mem.ReadDir("data/" + Folder)
+		check(t, err)
+		for _, e := range list {
+			if filepath.Ext(e.Name) == deletedSuffix {
+				names = append(names, e.Name)
+			}
+		}
+		return names
+	}
+	before := deleted() // what Kafka has left, if the start did not see to it
+	q.maybeSnapshot()
+	exec.end()
+	if len(deleted()) <= len(before) {
+		t.Fatalf("nothing was trimmed: %q", deleted())
+	}
+	exec.now.Wall += 3600_000
+	q.applied(t, mem, 950)
+	q.maybeSnapshot()
+	exec.end()
+	exec.end() // of the removals
+	for _, name := range deleted() {
+		if name < "00000000000000000900" {
+			t.Errorf("%s is still there", name)
+		}
+	}
+	check(t, errors.Join(q.Err(), q.Close()))
 }
 
 // Fetched records are checked before anything is appended. Fails if checkBatch
