@@ -223,3 +223,14 @@ flushed seq=1 to=10/1`)
 		t.Errorf("after a move it wants to tell %d", what)
 	}
 }
+
+// A leader that has left sends who changes the voters to the next one
+// (validateLeaderOnlyRequest). Fails if the code says that it is not available.
+func TestChangesOfVotersAfterShutdown(t *testing.T) {
+	s := newScript(t)
+	s.lines(ledBy2 + "\nshutdown")
+	a := s.ask(&RemoveVoterRequest{Voter: ReplicaKey{ID: 3, Dir: kafka.DirectoryID{15: 103}}})
+	if code := codeOf(t, a); code != kafka.ErrNotLeaderForPartition {
+		t.Errorf("answer %s", code)
+	}
+}
