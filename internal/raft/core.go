@@ -30,6 +30,8 @@ type Options struct {
 	RetryBackoff       time.Duration
 	FetchMaxWait       time.Duration
 	FetchMaxBytes      int
+	// SnapshotMaxBytes is the most bytes of a snapshot that one request asks for.
+	SnapshotMaxBytes int
 
 	// FastFailover lets a follower act on LeaderConnectionLost. Off in quorums
 	// with Apache Kafka's voters.
@@ -168,6 +170,10 @@ func (c *Core) Step(now kafka.Now, ev Event, out *Effects) {
 	}
 	c.membership()
 	c.expire()
+	if c.dead {
+		*out = Effects{Fatal: out.Fatal}
+		return
+	}
 	c.answerParked()
 	if f, ok := c.log.startFlush(); ok && c.mustFlush() {
 		out.Flush = &f

@@ -103,3 +103,8 @@ func TestTrap17UpgradeOfKRaftVersion(t *testing.T) { runScript(t, "upgrade.txt")
 
 // Fails if wants drops the case of a former disk.
 func TestAutoJoin(t *testing.T) { runScript(t, "join.txt") }
+
+// One frame of a stranger, or a damaged file, must not take a quorum to an
+// epoch that has none after it. Fails if handleVote or checkLeaderRequest does
+// not ask PlausibleEpoch, and panics if becomeCandidate does not ask exhausted.
+func TestFarEpochsAreNotBelieved(t *testing.T) { runScript(t, "epochs.txt") }

@@ -58,7 +58,7 @@ func (c *Core) beginDownload(id kafka.OffsetAndEpoch) bool {
 func (c *Core) snapshotRequest() *FetchSnapshotRequest {
 	return &FetchSnapshotRequest{
 		ClusterID: c.opts.ClusterID, Replica: c.opts.Self, CurrentLeaderEpoch: c.election.Epoch,
-		ID: c.follow.download.id, Position: c.follow.download.position, MaxBytes: c.opts.FetchMaxBytes,
+		ID: c.follow.download.id, Position: c.follow.download.position, MaxBytes: c.opts.SnapshotMaxBytes,
 	}
 }
 
