@@ -55,8 +55,9 @@ type Net struct {
 	deliver func(raft.Event) bool // nil before Start
 	next    uint64
 	replies map[uint64]func(raft.Body)
-	goodbye int           // EndQuorumEpoch requests under way
-	parted  chan struct{} // closed by the last of them, if Close waits
+	goodbye int             // EndQuorumEpoch requests under way
+	parted  chan struct{}   // closed by the last of them, if Close waits
+	foreign map[string]bool // addresses at which another cluster has answered
 }
 
 // BootstrapID is the node id that stands for the i-th bootstrap address; −1
@@ -74,7 +75,7 @@ func BootstrapIDs(n int) []kafka.NodeID {
 
 // New makes a Net, which drops everything until Start.
 func New(o Options) *Net {
-	n := &Net{opts: o, codec: raftwire.Codec{Listener: o.Listener}, replies: map[uint64]func(raft.Body){}}
+	n := &Net{opts: o, codec: raftwire.Codec{Listener: o.Listener}, replies: map[uint64]func(raft.Body){}, foreign: map[string]bool{}}
 	o.Peer.Lost = func(node peer.Node) {
 		if node.ID >= 0 {
 			n.event(raft.LeaderConnectionLost{Leader: node.ID})
@@ -159,6 +160,7 @@ func (n *Net) answered(out raft.Outgoing, resp kmsg.Response, err error) {
 			n.opts.Peer.Log.Warn("answer of another replica dropped", "node", out.To, "error", err)
 		}
 	}
+	n.sameCluster(out, body)
 	if body == nil {
 		n.event(raft.RequestFailed{To: out.To, ID: out.ID})
 		return

@@ -1,9 +1,11 @@
 package raftnet_test
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,5 +198,27 @@ func TestUnsupportedPreVote(t *testing.T) {
 	resp, ok := a.event(t).(raft.Response)
 	if !ok || resp.Body.(*raft.VoteResponse).TopError != kafka.ErrUnsupportedVersion {
 		t.Errorf("%+v", resp)
+	}
+}
+
+// A node whose addresses, or whose meta.properties, are another cluster's hears
+// nothing for ever; its log says why, once for each time it changes. Fails if
+// answered does not look at the error of the whole answer.
+func TestAnotherClusterIsNamed(t *testing.T) {
+	b := newSide(t)
+	var log bytes.Buffer
+	events := make(chan raft.Event, 10)
+	a := raftnet.New(raftnet.Options{Listener: "CONTROLLER", Peer: peer.Options{
+		ClientID: "raft-client", RequestTimeout: patience, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	}})
+	t.Cleanup(a.Close)
+	a.Start(func(ev raft.Event) bool { events <- ev; return true })
+	for i, code := range []kafka.ErrorCode{kafka.ErrInconsistentClusterID, kafka.ErrInconsistentClusterID, kafka.NoError, kafka.ErrInconsistentClusterID} {
+		a.Request(raft.Outgoing{To: 2, ID: uint64(i), Body: vote(true), At: b.at})
+		b.Reply(raft.Reply{Token: b.event(t).(raft.Request).Token, Body: &raft.VoteResponse{Leadership: raft.Leadership{TopError: code}}})
+		<-events
+	}
+	if said := strings.Count(log.String(), "another cluster"); said != 2 {
+		t.Errorf("said %d times:\n%s", said, log.String())
 	}
 }

@@ -35,7 +35,7 @@ func (s *Server) quorumOptions() (quorum.Options, error) {
 			RequestTimeout: ms("controller.quorum.request.timeout.ms"), RetryBackoff: ms("controller.quorum.retry.backoff.ms"),
 			FetchMaxWait: 500 * time.Millisecond, FetchMaxBytes: int(c.Long("controller.quorum.fetch.max.bytes")), Seed: rand.Uint64(),
 			SnapshotMaxBytes: int(c.Long("controller.quorum.fetch.snapshot.max.bytes")),
-			Bootstrap: raftnet.BootstrapIDs(len(c.BootstrapServers)), AutoJoin: c.Flag("controller.quorum.auto.join.enable"), FastFailover: c.Flag("moldau.controller.quorum.fast.failover"),
+			Bootstrap:        raftnet.BootstrapIDs(len(c.BootstrapServers)), AutoJoin: c.Flag("controller.quorum.auto.join.enable"), FastFailover: c.Flag("moldau.controller.quorum.fast.failover"),
 		},
 		Log: quorum.LogConfig{SegmentBytes: c.Long("metadata.log.segment.bytes"), SegmentMs: c.Long("metadata.log.segment.ms")},
 		Snapshots: quorum.SnapshotConfig{
