@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"syscall"
 
@@ -294,6 +295,7 @@ type nowhere struct{}
 
 func (nowhere) Request(raft.Outgoing) {}
 func (nowhere) Reply(raft.Reply)      {}
+func (nowhere) Room() int             { return math.MaxInt }
 
 // Set implements Timer.
 func (q *Replica) Set(at kafka.Mono) { q.raftAt = at }

@@ -42,6 +42,8 @@ func (p meshPort) Request(r raft.Outgoing) {
 	go to.Deliver(raft.Request{Token: token, Body: r.Body})
 }
 
+func (p meshPort) Room() int { return 1 << 30 }
+
 func (p meshPort) Reply(r raft.Reply) {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
