@@ -34,7 +34,7 @@ func (c *Core) checkLeaderRequest(cluster string, leader kafka.NodeID, epoch kaf
 		return kafka.ErrInconsistentClusterID, true
 	case epoch < c.election.Epoch:
 		return kafka.ErrFencedLeaderEpoch, true
-	case leader < 0:
+	case leader < 0 || !PlausibleEpoch(epoch, c.election.Epoch):
 		return kafka.ErrInvalidRequest, true
 	}
 	return kafka.NoError, false

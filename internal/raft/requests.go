@@ -150,7 +150,7 @@ func (c *Core) pause(id kafka.NodeID) { c.peer(id).resume = c.now.Mono.Add(c.opt
 // that the answer needs no more; ok false asks for a pause before the next
 // request to that node.
 func (c *Core) common(l Leadership) (done, ok bool) {
-	if l.TopError != kafka.NoError {
+	if l.TopError != kafka.NoError || l.LeaderEpoch > lastEpoch {
 		return true, false
 	}
 	switch {
