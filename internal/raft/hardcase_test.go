@@ -115,3 +115,7 @@ func TestElectionsAreRetriedSoon(t *testing.T) { runScript(t, "retry.txt") }
 // epoch that has none after it. Fails if handleVote or checkLeaderRequest does
 // not ask PlausibleEpoch, and panics if becomeCandidate does not ask exhausted.
 func TestFarEpochsAreNotBelieved(t *testing.T) { runScript(t, "epochs.txt") }
+
+// Fails if sendFetch takes a leader that hangs for a healthy one as soon as it
+// has been asked again.
+func TestHC011HangingLeader(t *testing.T) { runScript(t, "hc011hang.txt") }
