@@ -169,5 +169,13 @@ func announce(out io.Writer, s *server.Server, c *config.Server, took time.Durat
 		}
 		fmt.Fprintf(out, "data in %s, cluster %s, node %d\n", d, s.ClusterID(), c.NodeID)
 	}
-	fmt.Fprintf(out, "ready after %d ms; try: kcat -b %s -L\n", took.Milliseconds(), strings.TrimPrefix(first, ":"))
+	try := "kcat -b " + strings.TrimPrefix(first, ":") + " -L"
+	if first == "" { // a controller alone
+		for _, l := range c.Advertised {
+			if l.Name == c.ControllerListeners[0] {
+				try = "moldau quorum describe --bootstrap-controller " + l.Address()
+			}
+		}
+	}
+	fmt.Fprintf(out, "ready after %d ms; try: %s\n", took.Milliseconds(), try)
 }

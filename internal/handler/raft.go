@@ -17,9 +17,10 @@ import (
 // Raft is the way to this node's replica of the metadata log.
 type Raft interface {
 	// Serve hands over a request. done gets the answer, once, and must not
-	// block. onGone is told what to call when nobody waits for it any more, and
+	// block; it calls sent, if that is not nil, when the answer has been sent or
+	// given up. onGone is told what to call when nobody waits for it any more, and
 	// reports false if that is so already.
-	Serve(body raft.Body, onGone func(cancel func()) bool, done func(raft.Body)) error
+	Serve(body raft.Body, onGone func(cancel func()) bool, done func(b raft.Body, sent func())) error
 }
 
 func (h *Handler) raft(c *call) {
@@ -40,9 +41,18 @@ func (h *Handler) raft(c *call) {
 	}
 	c.FreeFrame() // a fetch waits long
 	later := *c
-	err := h.opts.Raft.Serve(body, c.OnGone, func(b raft.Body) {
+	err := h.opts.Raft.Serve(body, c.OnGone, func(b raft.Body, sent func()) {
 		// A slow peer must not hold up the quorum.
-		go later.reply(codec.Response(b, later.Version))
+		go func() {
+			resp := codec.Response(b, later.Version)
+			resp.SetVersion(later.Version)
+			out := later.start()
+			out.Buf = resp.AppendTo(out.Buf)
+			if sent != nil {
+				out.OnSent(sent)
+			}
+			later.Reply(out)
+		}()
 	})
 	if err != nil {
 		c.Drop(err)

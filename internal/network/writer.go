@@ -61,6 +61,9 @@ func (w *writer) sendAll(c *conn) error {
 		for _, chunk := range resp.Chunks {
 			w.memory(resp.Buf[at:chunk.Before])
 			at = chunk.Before
+			if chunk.File.Len() == 0 {
+				continue
+			}
 			if err := w.rangeOf(c, chunk.File); err != nil {
 				return err
 			}

@@ -95,7 +95,7 @@ func options(t testing.TB, fsys vfs.FS) Options {
 		Raft: raft.Options{
 			Self: v.Key, Endpoints: v.Endpoints, MaxKRaft: 1, CanBecomeVoter: true, ElectionTimeout: time.Second,
 			ElectionBackoffMax: time.Second, FetchTimeout: 2 * time.Second, RequestTimeout: 2 * time.Second,
-			RetryBackoff: 20 * time.Millisecond, FetchMaxWait: 500 * time.Millisecond, FetchMaxBytes: 1 << 20, Seed: 1,
+			RetryBackoff: 20 * time.Millisecond, FetchMaxWait: 500 * time.Millisecond, FetchMaxBytes: 1 << 20, SnapshotMaxBytes: 1 << 20, Seed: 1,
 		},
 		Controller: &controller.Options{
 			NodeID: 1, ClusterID: "cluster", Rules: anyRules{},

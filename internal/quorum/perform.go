@@ -43,6 +43,9 @@ type Disk interface {
 type Net interface {
 	Request(raft.Outgoing)
 	Reply(raft.Reply)
+	// Room is how many bytes of records or of a snapshot the next reply should
+	// hold at most: others may wait in memory for those who read them slowly.
+	Room() int
 }
 
 // Timer wakes the loop once, at the time that was set last.
@@ -80,7 +83,7 @@ func Perform(core *raft.Core, out *raft.Effects, now kafka.Now, env Env) error {
 		env.Net.Request(r)
 	}
 	for _, r := range out.Replies {
-		if err := fill(r.Body, env.Disk); err != nil {
+		if err := fill(r.Body, env.Disk, env.Net.Room()); err != nil {
 			return err
 		}
 		env.Net.Reply(r)
@@ -93,13 +96,13 @@ func Perform(core *raft.Core, out *raft.Effects, now kafka.Now, env Env) error {
 }
 
 // fill puts into an answer what the core has only named.
-func fill(body raft.Body, disk Disk) error {
+func fill(body raft.Body, disk Disk, room int) error {
 	switch b := body.(type) {
 	case *raft.FetchResponse:
 		if b.Read.MaxBytes == 0 {
 			return nil
 		}
-		records, err := disk.Read(b.Read.From, b.Read.MaxBytes)
+		records, err := disk.Read(b.Read.From, min(b.Read.MaxBytes, room))
 		if err != nil {
 			return fmt.Errorf("read the metadata log at offset %d: %w", b.Read.From, err)
 		}
@@ -108,7 +111,7 @@ func fill(body raft.Body, disk Disk) error {
 		if b.MaxBytes == 0 {
 			return nil
 		}
-		size, part, code, err := disk.ReadSnapshot(b.ID, b.Position, b.MaxBytes)
+		size, part, code, err := disk.ReadSnapshot(b.ID, b.Position, min(b.MaxBytes, room))
 		if err != nil {
 			return fmt.Errorf("read snapshot %s: %w", snapshotName(b.ID), err)
 		}

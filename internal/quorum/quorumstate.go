@@ -19,6 +19,9 @@ const quorumStateFile = "quorum-state"
 // start: it may have voted (HC-006).
 var ErrQuorumState = errors.New("quorum-state cannot be read")
 
+// replaceVoter is what to do about a vote that is not known.
+const replaceVoter = "restore the file, or replace this voter: remove it from the quorum, format its metadata directory anew, and add it again"
+
 // Data versions of quorum-state: 0 under kraft.version 0, 1 under 1 (Trap 17).
 type stateV0 struct {
 	ClusterID     string         `json:"clusterId"`
@@ -119,7 +122,7 @@ func loadQuorumState(fsys vfs.FS, dir string) (*raft.ElectionState, error) {
 	}
 	s, err := decodeQuorumState(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w; %s", name, err, replaceVoter)
 	}
 	return &s, nil
 }

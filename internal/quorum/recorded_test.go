@@ -256,7 +256,7 @@ func TestRecordedSnapshotFetch(t *testing.T) {
 		n := newRecordedNode(t, &l, 2, raft.Restored{})
 		n.elect(grant)
 		got := n.ask(x.request(t))
-		check(t, fill(got, store))
+		check(t, fill(got, store, 1<<30))
 		x.compare(t, got)
 	}
 	if count != 1 {

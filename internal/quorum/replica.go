@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 	"syscall"
 
@@ -127,11 +128,22 @@ func (q *Replica) load() error {
 // ErrVoteForgotten: the file that holds this voter's vote is gone.
 var ErrVoteForgotten = errors.New("quorum-state is missing")
 
-// mayVote refuses a voter among others that has a log, but no quorum-state: it
+// mayVote refuses a quorum-state that cannot be true, and a voter among others that has a log, but no quorum-state: it
 // may have voted in an epoch that its log does not show, and would vote again
 // (HC-006). A quorum of one has nobody to contradict it.
 func mayVote(opts Options, disk raft.Restored) error {
-	if disk.Election != nil || disk.End == 0 {
+	if disk.Election != nil {
+		last := disk.Start.Epoch
+		if n := len(disk.Epochs); n > 0 {
+			last = disk.Epochs[n-1].Epoch
+		}
+		if e := disk.Election.Epoch; !raft.PlausibleEpoch(e, last) {
+			return fmt.Errorf("%s/%s/%s: %w: leaderEpoch %d, but the last epoch of the log is %d; %s",
+				opts.Dir, Folder, quorumStateFile, ErrQuorumState, e, last, replaceVoter)
+		}
+		return nil
+	}
+	if disk.End == 0 {
 		return nil
 	}
 	var voters raft.VoterSet
@@ -143,8 +155,8 @@ func mayVote(opts Options, disk raft.Restored) error {
 	if voters.Len() < 2 || !voters.Contains(opts.Raft.Self) {
 		return nil
 	}
-	return fmt.Errorf("%w in %s/%s: node %d is one of the voters %s and may have voted already; restore the file, or replace this voter: remove it from the quorum, format its metadata directory anew, and add it again",
-		ErrVoteForgotten, opts.Dir, Folder, opts.Raft.Self.ID, voters)
+	return fmt.Errorf("%w in %s/%s: node %d is one of the voters %s and may have voted already; %s",
+		ErrVoteForgotten, opts.Dir, Folder, opts.Raft.Self.ID, voters, replaceVoter)
 }
 
 // Subscribe adds someone who is told of every committed change, in offset
@@ -283,6 +295,7 @@ type nowhere struct{}
 
 func (nowhere) Request(raft.Outgoing) {}
 func (nowhere) Reply(raft.Reply)      {}
+func (nowhere) Room() int             { return math.MaxInt }
 
 // Set implements Timer.
 func (q *Replica) Set(at kafka.Mono) { q.raftAt = at }

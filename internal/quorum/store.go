@@ -245,7 +245,7 @@ func (s *Store) join(rec *Recovered) error {
 		}
 	}
 	if start > rec.Snapshot.Offset {
-		return fmt.Errorf("%w: in %s the log starts at offset %d and the newest whole snapshot ends at %d; restore the checkpoint file, or remove the folder's content and let this node fetch it from the quorum",
+		return fmt.Errorf("%w: in %s the log starts at offset %d and the newest whole snapshot ends at %d; restore the checkpoint file; a node that is not a voter may fetch all from the quorum, once the folder is removed; otherwise replace this voter: remove it from the quorum, format its metadata directory anew, and add it again",
 			ErrLogStart, s.folder, start, rec.Snapshot.Offset)
 	}
 	last := kafka.Epoch(0)

@@ -44,6 +44,8 @@ func (p meshPort) Request(r raft.Outgoing) {
 	go to.Deliver(raft.Request{Token: token, Body: r.Body})
 }
 
+func (p meshPort) Room() int { return 1 << 30 }
+
 func (p meshPort) Reply(r raft.Reply) {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
@@ -203,7 +205,7 @@ func TestHC039LateVoterDownloadsSnapshot(t *testing.T) {
 	var disk vfs.FS
 	m, nodes := openThree(t, func(o *Options) {
 		o.Snapshots = SnapshotConfig{MaxBytes: 1, RetentionBytes: 1, RetentionMs: -1}
-		o.Raft.FetchMaxBytes = 700
+		o.Raft.FetchMaxBytes, o.Raft.SnapshotMaxBytes = 700, 700
 		if o.Raft.Self.ID == 3 {
 			disk = o.FS
 		}
@@ -249,7 +251,8 @@ func TestHC039LateVoterDownloadsSnapshot(t *testing.T) {
 	}
 }
 
-// Fails if mayVote does not look for other voters, or for a log.
+// Fails if mayVote does not look for other voters, or for a log, or not at the
+// epoch.
 func TestHC006QuorumStateOfAVoterIsMissing(t *testing.T) {
 	disks := map[kafka.NodeID]Options{}
 	_, nodes := openThree(t, func(o *Options) { disks[o.Raft.Self.ID] = *o })
@@ -269,5 +272,15 @@ func TestHC006QuorumStateOfAVoterIsMissing(t *testing.T) {
 	}
 	if _, err := Open(o); !errors.Is(err, ErrVoteForgotten) {
 		t.Errorf("a voter that has lost its quorum-state opens: %v", err)
+	}
+	// An epoch that the log cannot have come near to: nobody would follow, or all
+	// would, to where no epoch is left.
+	name := "data/" + Folder + "/" + quorumStateFile
+	far := encodeQuorumState(raft.ElectionState{Epoch: 1<<31 - 1, Leader: kafka.NoNode, Voted: raft.NoReplica}, 1, raft.VoterSet{})
+	if err := vfs.WriteFileAtomic(o.FS, name, far); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(o); !errors.Is(err, ErrQuorumState) {
+		t.Errorf("a voter whose quorum-state is at the end of all epochs opens: %v", err)
 	}
 }

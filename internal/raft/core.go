@@ -176,6 +176,10 @@ func (c *Core) Step(now kafka.Now, ev Event, out *Effects) {
 	}
 	c.membership()
 	c.expire()
+	if c.dead {
+		*out = Effects{Fatal: out.Fatal}
+		return
+	}
 	c.answerParked()
 	if f, ok := c.log.startFlush(); ok && c.mustFlush() {
 		out.Flush = &f

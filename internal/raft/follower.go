@@ -34,7 +34,7 @@ func (c *Core) checkLeaderRequest(cluster string, leader kafka.NodeID, epoch kaf
 		return kafka.ErrInconsistentClusterID, true
 	case epoch < c.election.Epoch:
 		return kafka.ErrFencedLeaderEpoch, true
-	case leader < 0:
+	case leader < 0 || !PlausibleEpoch(epoch, c.election.Epoch):
 		return kafka.ErrInvalidRequest, true
 	}
 	return kafka.NoError, false
@@ -91,7 +91,9 @@ func (c *Core) sendFetch() {
 		return // the flush's completion brings us back
 	}
 	leader := c.peer(c.election.Leader)
-	failing := leader.pending == 0 && leader.resume > c.now.Mono ||
+	// One that has left a request unanswered may hang: it is asked again, but
+	// meanwhile the others may know of a newer leader.
+	failing := leader.silent || leader.pending == 0 && leader.resume > c.now.Mono ||
 		leader.pending != 0 && leader.deadline <= c.now.Mono
 	if failing && c.discover() {
 		return
@@ -133,12 +135,12 @@ func (c *Core) sendDiscovery() {
 	}
 }
 
-// discover sends a fetch to a random voter other than the leader and itself.
-// Only if no voter answers, the bootstrap addresses are asked as well: one of
-// them may be the leader's, which hangs. Who does not lead answers at once, so
-// that a silent one costs less than a request's time.
+// discover sends a fetch to a random voter other than the leader and itself that
+// has answered so far. Only if none has, all of them and the bootstrap addresses
+// are asked: one of them may be the leader's, which hangs. Who does not lead
+// answers at once, so that a silent one costs less than a request's time.
 func (c *Core) discover() bool {
-	var ready []kafka.NodeID
+	var ready, silent []kafka.NodeID
 	answering := false
 	consider := func(id kafka.NodeID) {
 		if id == c.opts.Self.ID || c.role == Follower && id == c.election.Leader {
@@ -146,11 +148,14 @@ func (c *Core) discover() bool {
 		}
 		p := c.peer(id)
 		answering = answering || !p.silent
-		if p.resume > c.now.Mono {
+		switch {
+		case p.resume > c.now.Mono:
 			c.wake = min(c.wake, p.resume)
-			return
+		case p.silent:
+			silent = append(silent, id)
+		default:
+			ready = append(ready, id)
 		}
-		ready = append(ready, id)
 	}
 	for _, v := range c.voters().All() {
 		consider(v.Key.ID)
@@ -159,6 +164,7 @@ func (c *Core) discover() bool {
 		for _, id := range c.opts.Bootstrap {
 			consider(id)
 		}
+		ready = append(ready, silent...)
 	}
 	if len(ready) == 0 {
 		return false

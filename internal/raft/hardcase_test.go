@@ -110,3 +110,12 @@ func TestAutoJoin(t *testing.T) { runScript(t, "join.txt") }
 // Fails if a candidate that has lost waits for its whole timeout, or one that
 // was refused forgets that the leader is gone.
 func TestElectionsAreRetriedSoon(t *testing.T) { runScript(t, "retry.txt") }
+
+// One frame of a stranger, or a damaged file, must not take a quorum to an
+// epoch that has none after it. Fails if handleVote or checkLeaderRequest does
+// not ask PlausibleEpoch, and panics if becomeCandidate does not ask exhausted.
+func TestFarEpochsAreNotBelieved(t *testing.T) { runScript(t, "epochs.txt") }
+
+// Fails if sendFetch takes a leader that hangs for a healthy one as soon as it
+// has been asked again.
+func TestHC011HangingLeader(t *testing.T) { runScript(t, "hc011hang.txt") }

@@ -32,8 +32,16 @@ func (c *Core) peer(id kafka.NodeID) *peer {
 }
 
 // forgetRequests drops all outstanding requests and pauses; their answers will
-// find nobody who waits.
-func (c *Core) forgetRequests() { c.peers = c.peers[:0] }
+// find nobody who waits. Which voters were silent is remembered.
+func (c *Core) forgetRequests() {
+	keep, voters := c.peers[:0], c.voters()
+	for _, p := range c.peers {
+		if _, voter := voters.Find(p.id); p.silent && (voter || p.id < 0) {
+			keep = append(keep, peer{id: p.id, silent: true})
+		}
+	}
+	c.peers = keep
+}
 
 // request sends body to the node unless a request is outstanding or paused
 // there; then wake tells when to try again.
@@ -144,13 +152,23 @@ func (c *Core) handleResponse(r Response) {
 	}
 }
 
-func (c *Core) pause(id kafka.NodeID) { c.peer(id).resume = c.now.Mono.Add(c.opts.RetryBackoff) }
+func (c *Core) pause(id kafka.NodeID) {
+	d := c.opts.RetryBackoff
+	if c.role == Follower && id != c.election.Leader {
+		d *= discoveryPauses // it knows no newer leader; all brokers may be asking
+	}
+	c.peer(id).resume = c.now.Mono.Add(d)
+}
+
+// discoveryPauses is how many times longer than for a retry a follower waits
+// before it asks the same node again who leads.
+const discoveryPauses = 5
 
 // common handles what all answers share (maybeHandleCommonResponse). done means
 // that the answer needs no more; ok false asks for a pause before the next
 // request to that node.
 func (c *Core) common(l Leadership) (done, ok bool) {
-	if l.TopError != kafka.NoError {
+	if l.TopError != kafka.NoError || l.LeaderEpoch > lastEpoch {
 		return true, false
 	}
 	switch {

@@ -133,6 +133,9 @@ func (c *Core) becomeProspective() {
 
 // becomeCandidate opens a new epoch with a vote for itself.
 func (c *Core) becomeCandidate() {
+	if c.exhausted() {
+		return
+	}
 	old := c.nominee
 	c.enter(Candidate, ElectionState{Epoch: c.election.Epoch + 1, Leader: kafka.NoNode, Voted: c.opts.Self})
 	c.nominee = newNominee(c.opts.Self.ID)
@@ -195,7 +198,7 @@ func (c *Core) expireRole() {
 			c.becomeProspective()
 		}
 	case Resigned:
-		if due && !c.shutdown {
+		if due && !c.shutdown && !c.exhausted() {
 			// The epoch must rise: others may still take this node for its leader.
 			c.timer = kafka.Never
 			c.becomeUnattached(c.election.Epoch+1, kafka.NoNode)

@@ -190,7 +190,7 @@ func (s *script) create(a args) {
 		Self:      scriptKey(id, a), MaxKRaft: 1, CanBecomeVoter: !broker, AutoJoin: join, Endpoints: scriptEndpoints(a),
 		ElectionTimeout: time.Second, ElectionBackoffMax: time.Second, FetchTimeout: 2 * time.Second,
 		RequestTimeout: 2 * time.Second, RetryBackoff: 20 * time.Millisecond,
-		FetchMaxWait: 500 * time.Millisecond, FetchMaxBytes: 1 << 20, FastFailover: fast, Seed: 1,
+		FetchMaxWait: 500 * time.Millisecond, FetchMaxBytes: 1 << 20, SnapshotMaxBytes: 1000, FastFailover: fast, Seed: 1,
 	}, disk)
 	s.now, s.sent = kafka.Now{}, map[kafka.NodeID]uint64{}
 }
@@ -469,7 +469,7 @@ func renderMembership(b Body, l func(Leadership) string) string {
 	}
 	switch m := b.(type) {
 	case *FetchSnapshotRequest:
-		return fmt.Sprintf("fetch snapshot %d/%d from %d epoch=%d", m.ID.Offset, m.ID.Epoch, m.Position, m.CurrentLeaderEpoch)
+		return fmt.Sprintf("fetch snapshot %d/%d from %d max=%d epoch=%d", m.ID.Offset, m.ID.Epoch, m.Position, m.MaxBytes, m.CurrentLeaderEpoch)
 	case *FetchSnapshotResponse:
 		return fmt.Sprintf("snapshot %d/%d from %d max=%d %s", m.ID.Offset, m.ID.Epoch, m.Position, m.MaxBytes, l(m.Leadership))
 	case *FeaturesRequest:

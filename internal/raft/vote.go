@@ -120,7 +120,7 @@ func (c *Core) handleVote(r *VoteRequest) *VoteResponse {
 	if r.PreVote {
 		illegal = r.LastEpoch > r.ReplicaEpoch
 	}
-	if r.LastOffset < 0 || r.LastEpoch < 0 || illegal {
+	if r.LastOffset < 0 || r.LastEpoch < 0 || illegal || !PlausibleEpoch(r.ReplicaEpoch, c.election.Epoch) {
 		return no(kafka.ErrInvalidRequest)
 	}
 	if r.ReplicaEpoch < c.election.Epoch {

@@ -30,6 +30,13 @@ const (
 	// maxServedBytes bounds the records or the part of a snapshot that go into
 	// one answer, whatever was asked for (KafkaRaftClient.MAX_FETCH_SIZE_BYTES).
 	maxServedBytes = 8 << 20
+	// minServedBytes is what an answer holds, if there is so much, even when
+	// many are waiting to be sent.
+	minServedBytes = 64 << 10
+	// maxServing bounds the bytes of such answers that wait in memory until they
+	// are sent. From here on answers are short; from twice as many on, there are
+	// none.
+	maxServing = 64 << 20
 	// farewell is how long Close waits for the others to take note that this
 	// leader steps down.
 	farewell = 500 * time.Millisecond
@@ -54,9 +61,11 @@ type Net struct {
 	mu      sync.Mutex
 	deliver func(raft.Event) bool // nil before Start
 	next    uint64
-	replies map[uint64]func(raft.Body)
-	goodbye int           // EndQuorumEpoch requests under way
-	parted  chan struct{} // closed by the last of them, if Close waits
+	replies map[uint64]func(b raft.Body, sent func())
+	serving int             // bytes of records and snapshots in answers that are not sent
+	goodbye int             // EndQuorumEpoch requests under way
+	parted  chan struct{}   // closed by the last of them, if Close waits
+	foreign map[string]bool // addresses at which another cluster has answered
 }
 
 // BootstrapID is the node id that stands for the i-th bootstrap address; −1
@@ -74,7 +83,7 @@ func BootstrapIDs(n int) []kafka.NodeID {
 
 // New makes a Net, which drops everything until Start.
 func New(o Options) *Net {
-	n := &Net{opts: o, codec: raftwire.Codec{Listener: o.Listener}, replies: map[uint64]func(raft.Body){}}
+	n := &Net{opts: o, codec: raftwire.Codec{Listener: o.Listener}, replies: map[uint64]func(raft.Body, func()){}, foreign: map[string]bool{}}
 	o.Peer.Lost = func(node peer.Node) {
 		if node.ID >= 0 {
 			n.event(raft.LeaderConnectionLost{Leader: node.ID})
@@ -159,6 +168,7 @@ func (n *Net) answered(out raft.Outgoing, resp kmsg.Response, err error) {
 			n.opts.Peer.Log.Warn("answer of another replica dropped", "node", out.To, "error", err)
 		}
 	}
+	n.sameCluster(out, body)
 	if body == nil {
 		n.event(raft.RequestFailed{To: out.To, ID: out.ID})
 		return
@@ -186,15 +196,16 @@ func unsupported(request raft.Body) raft.Body {
 }
 
 // Serve gives the core a request that came in; done gets the reply, once, on
-// the core's loop, and must not block. onGone is told what to call when nobody
+// the core's loop, and must not block; it calls sent, if that is not nil, when
+// the reply has been sent or given up. onGone is told what to call when nobody
 // waits for the reply any more; it reports false if that is so already.
-func (n *Net) Serve(body raft.Body, onGone func(cancel func()) bool, done func(raft.Body)) error {
+func (n *Net) Serve(body raft.Body, onGone func(cancel func()) bool, done func(b raft.Body, sent func())) error {
 	n.mu.Lock()
 	if n.deliver == nil {
 		n.mu.Unlock()
 		return ErrStopped
 	}
-	if len(n.replies) >= maxTokens {
+	if len(n.replies) >= maxTokens || n.serving >= 2*maxServing {
 		n.mu.Unlock()
 		return ErrBusy
 	}
@@ -236,10 +247,38 @@ func (n *Net) Reply(r raft.Reply) {
 	n.mu.Lock()
 	done := n.replies[r.Token]
 	delete(n.replies, r.Token)
+	size := served(r.Body)
+	var sent func()
+	if done != nil && size > 0 {
+		n.serving += size
+		sent = func() {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			n.serving -= size
+		}
+	}
 	n.mu.Unlock()
 	if done != nil {
-		done(r.Body)
+		done(r.Body, sent)
 	}
+}
+
+// served is how many bytes of records or of a snapshot an answer holds.
+func served(body raft.Body) int {
+	switch b := body.(type) {
+	case *raft.FetchResponse:
+		return len(b.Records)
+	case *raft.FetchSnapshotResponse:
+		return len(b.Bytes)
+	}
+	return 0
+}
+
+// Room implements quorum.Net.
+func (n *Net) Room() int {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return max(minServedBytes, maxServing-n.serving)
 }
 
 // Waiting tells how many requests from outside are not answered.

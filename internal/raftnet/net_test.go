@@ -1,9 +1,11 @@
 package raftnet_test
 
 import (
+	"bytes"
 	"errors"
 	"log/slog"
 	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,5 +198,69 @@ func TestUnsupportedPreVote(t *testing.T) {
 	resp, ok := a.event(t).(raft.Response)
 	if !ok || resp.Body.(*raft.VoteResponse).TopError != kafka.ErrUnsupportedVersion {
 		t.Errorf("%+v", resp)
+	}
+}
+
+// A node whose addresses, or whose meta.properties, are another cluster's hears
+// nothing for ever; its log says why, once for each time it changes. Fails if
+// answered does not look at the error of the whole answer.
+func TestAnotherClusterIsNamed(t *testing.T) {
+	b := newSide(t)
+	var log bytes.Buffer
+	events := make(chan raft.Event, 10)
+	a := raftnet.New(raftnet.Options{Listener: "CONTROLLER", Peer: peer.Options{
+		ClientID: "raft-client", RequestTimeout: patience, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	}})
+	t.Cleanup(a.Close)
+	a.Start(func(ev raft.Event) bool { events <- ev; return true })
+	for i, code := range []kafka.ErrorCode{kafka.ErrInconsistentClusterID, kafka.ErrInconsistentClusterID, kafka.NoError, kafka.ErrInconsistentClusterID} {
+		a.Request(raft.Outgoing{To: 2, ID: uint64(i), Body: vote(true), At: b.at})
+		b.Reply(raft.Reply{Token: b.event(t).(raft.Request).Token, Body: &raft.VoteResponse{Leadership: raft.Leadership{TopError: code}}})
+		<-events
+	}
+	if said := strings.Count(log.String(), "another cluster"); said != 2 {
+		t.Errorf("said %d times:\n%s", said, log.String())
+	}
+}
+
+// Answers that nobody reads hold a bounded part of the memory, however many ask:
+// they get shorter, and in the end there are none. What is sent makes room. Fails
+// if Reply does not count, or the handler does not tell when it has sent.
+func TestUnsentAnswersAreBounded(t *testing.T) {
+	b := newSide(t)
+	a := newSide(t)
+	all := b.Room()
+	records := make([]byte, 8<<20)
+	big := func() raft.Body { return &raft.FetchResponse{Records: records} }
+	fetch := &raft.FetchRequest{Replica: raft.ReplicaKey{ID: 1}, MaxBytes: 1 << 30}
+
+	a.Request(raft.Outgoing{To: 2, ID: 1, Body: fetch, At: b.at})
+	b.Reply(raft.Reply{Token: b.event(t).(raft.Request).Token, Body: big()})
+	a.event(t)
+	for deadline := time.Now().Add(patience); b.Room() != all; {
+		if time.Now().After(deadline) {
+			t.Fatalf("room %d of %d after all has been sent", b.Room(), all)
+		}
+		<-time.After(time.Millisecond)
+	}
+
+	var unsent []func()
+	stay := func(func()) bool { return true }
+	for range 1000 {
+		err := b.Serve(fetch, stay, func(_ raft.Body, sent func()) { unsent = append(unsent, sent) })
+		if errors.Is(err, raftnet.ErrBusy) {
+			break
+		}
+		must(t, err)
+		b.Reply(raft.Reply{Token: b.event(t).(raft.Request).Token, Body: big()})
+	}
+	if got := len(unsent) * len(records); got > 256<<20 || b.Room() >= 1<<20 {
+		t.Errorf("%d bytes wait to be sent, and the next answer may have %d", got, b.Room())
+	}
+	for _, sent := range unsent {
+		sent()
+	}
+	if b.Room() != all {
+		t.Errorf("room %d of %d after all has been sent", b.Room(), all)
 	}
 }

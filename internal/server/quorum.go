@@ -68,6 +68,11 @@ func (s *Server) quorumOptions() (quorum.Options, error) {
 // leaderChanged: what waited for a controller goes out, and the broker tells the
 // new one that it lives.
 func (s *Server) leaderChanged(l raft.LeaderAndEpoch) {
+	if l.Leader != kafka.NoNode {
+		if s.led.Swap(true) { // not the first one since the start
+			s.log.Info("another active controller", "node", l.Leader, "epoch", l.Epoch)
+		}
+	}
 	s.remote.changed()
 	if s.broker != nil && l.Leader != kafka.NoNode {
 		go s.broker.send(lifecycle.Disconnected{})

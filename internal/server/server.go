@@ -53,6 +53,7 @@ type Server struct {
 
 	stopping atomic.Bool
 	opened   atomic.Bool // clients have been let in
+	led      atomic.Bool // an active controller has been known
 
 	mu        sync.Mutex
 	addresses map[string]net.Addr

@@ -12,6 +12,7 @@ import (
 
 	"moldau/internal/config"
 	"moldau/internal/kafka"
+	"moldau/internal/quorum"
 	"moldau/internal/seglog/logdir"
 	"moldau/internal/vfs"
 )
@@ -83,7 +84,43 @@ func (st *Storage) Open(fsys vfs.FS, c *config.Server) error {
 			return err
 		}
 	}
-	return st.check(c, metas)
+	if err := st.check(c, metas); err != nil {
+		return err
+	}
+	return st.identify(fsys, c, metas)
+}
+
+// identify makes sure that every directory has an id of its own: one formatted
+// before Kafka 3.7 gets one (KafkaRaftServer.initializeLogDirs), and a copy of
+// another, or metadata in two places, refuses.
+func (st *Storage) identify(fsys vfs.FS, c *config.Server, metas map[string]logdir.MetaProperties) error {
+	seen := map[kafka.DirectoryID]string{}
+	for _, dir := range Directories(c) {
+		m := metas[dir]
+		if m.DirectoryID == (kafka.DirectoryID{}) {
+			m.DirectoryID = kafka.DirectoryID(NewUUID())
+			if err := logdir.WriteMetaProperties(fsys, dir, m, time.Now()); err != nil {
+				return fmt.Errorf("give %s a directory.id: %w", dir, err)
+			}
+		}
+		if kafka.UUID(m.DirectoryID).Reserved() {
+			return fmt.Errorf("log directory %s: directory.id %s in its meta.properties is reserved; restore the file", dir, m.DirectoryID)
+		}
+		if other, ok := seen[m.DirectoryID]; ok {
+			return fmt.Errorf("log directories %s and %s have the same directory.id %s: one is a copy; remove it from log.dirs", other, dir, m.DirectoryID)
+		}
+		seen[m.DirectoryID] = dir
+		if dir == c.MetadataLogDir {
+			st.MetadataID = m.DirectoryID
+		} else if _, err := fsys.Stat(dir + "/" + quorum.Folder); err == nil {
+			return fmt.Errorf("log directory %s holds %s, but the metadata directory is %s; set metadata.log.dir=%s, or move the folder elsewhere",
+				dir, quorum.Folder, c.MetadataLogDir, dir)
+		}
+		if slices.Contains(c.LogDirs, dir) {
+			st.Dirs = append(st.Dirs, StorageDir{Path: dir, ID: m.DirectoryID})
+		}
+	}
+	return nil
 }
 
 // lock takes the .lock file, which a JVM respects too.
@@ -143,12 +180,6 @@ func (st *Storage) check(c *config.Server, metas map[string]logdir.MetaPropertie
 			return fmt.Errorf("log directory %s belongs to cluster %s, the others to %s; remove it from log.dirs", dir, m.ClusterID, st.ClusterID)
 		}
 		st.ClusterID = m.ClusterID
-		if dir == c.MetadataLogDir {
-			st.MetadataID = m.DirectoryID
-		}
-		if slices.Contains(c.LogDirs, dir) {
-			st.Dirs = append(st.Dirs, StorageDir{Path: dir, ID: m.DirectoryID})
-		}
 	}
 	return nil
 }
@@ -169,7 +200,7 @@ func (st *Storage) formatItself(fsys vfs.FS, c *config.Server) error {
 		}
 		for _, e := range list {
 			if e.Name != ".lock" && e.Name != "lost+found" {
-				return fmt.Errorf("log directory %s has no meta.properties, but is not empty (%s is in it); if it is meant for this node, type: moldau storage format --config <file> --cluster-id $(moldau storage random-uuid) --standalone", dir, e.Name)
+				return fmt.Errorf("log directory %s has no meta.properties, but is not empty (%s is in it); restore that file, or if the folder is meant for this node, empty it and type: %s", dir, e.Name, st.formatLine())
 			}
 		}
 	}
@@ -181,6 +212,14 @@ func (st *Storage) formatItself(fsys vfs.FS, c *config.Server) error {
 		return err
 	}
 	return Format(FormatOptions{FS: fsys, Config: c, ClusterID: NewUUID().String(), Standalone: len(c.Voters) == 0, Records: records, Now: time.Now()})
+}
+
+// formatLine is how to format a directory of this node.
+func (st *Storage) formatLine() string {
+	if st.whole {
+		return "moldau storage format --config <file> --cluster-id $(moldau storage random-uuid) --standalone"
+	}
+	return "moldau storage format --config <file> --cluster-id <the cluster's id>"
 }
 
 // wholeQuorum tells whether the configuration names this node as the only

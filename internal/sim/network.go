@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math"
 	"time"
 
 	"moldau/internal/kafka"
@@ -142,6 +143,8 @@ func (t *nodeNet) expect(f func(raft.Body)) uint64 {
 }
 
 // Reply implements quorum.Net.
+func (t *nodeNet) Room() int { return math.MaxInt }
+
 func (t *nodeNet) Reply(r raft.Reply) {
 	if f := t.replyTo[r.Token]; f != nil {
 		delete(t.replyTo, r.Token)

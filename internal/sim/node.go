@@ -123,7 +123,7 @@ func (n *node) options() quorum.Options {
 		Raft: raft.Options{
 			ClusterID: clusterID, Self: raft.ReplicaKey{ID: n.id, Dir: n.dir}, Endpoints: n.endpoints(), MaxKRaft: 1, AutoJoin: s.autoJoin, CanBecomeVoter: n.ctl,
 			ElectionTimeout: s.pace, ElectionBackoffMax: s.pace, FetchTimeout: 2 * s.pace, RequestTimeout: 2 * s.pace,
-			RetryBackoff: 20 * time.Millisecond, FetchMaxWait: s.pace / 2, FetchMaxBytes: s.fetchBytes,
+			RetryBackoff: 20 * time.Millisecond, FetchMaxWait: s.pace / 2, FetchMaxBytes: s.fetchBytes, SnapshotMaxBytes: s.fetchBytes,
 			FastFailover: s.fastFailover, Seed: n.w.rng.Uint64(),
 		},
 		Log:       quorum.LogConfig{SegmentBytes: s.segmentBytes, SegmentMs: dayMs},

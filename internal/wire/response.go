@@ -75,6 +75,18 @@ func (resp *Response) File(f FileRange) {
 	resp.size += f.Len()
 }
 
+// OnSent has f called once, when the response is sent or given up. f may run
+// under locks of the connection and must not block.
+func (resp *Response) OnSent(f func()) { resp.File(notice(f)) }
+
+// notice is a file range of no bytes.
+type notice func()
+
+func (notice) Len() int                           { return 0 }
+func (notice) ReadAt([]byte, int64) (int, error)  { return 0, nil }
+func (notice) Descriptor() (uintptr, int64, bool) { return 0, 0, false }
+func (f notice) Release()                         { f() }
+
 // Int8 appends one byte.
 func (resp *Response) Int8(v int8) { resp.Buf = append(resp.Buf, byte(v)) }
 
