@@ -51,27 +51,12 @@ type broker struct {
 
 	mu      sync.Mutex // publish and load
 	latest  *metadata.Image
-	phase   loadPhase
-	backlog []published
+	loaded  bool // the logs are open: a new image is applied at once
 	current kafka.BrokerEpoch
 
 	idMu      sync.Mutex
 	ids       lifecycle.IDBlocks
 	idWaiters []func(kafka.ProducerID, kafka.ErrorCode)
-}
-
-// loadPhase says what to do with a new image.
-type loadPhase uint8
-
-const (
-	notLoaded loadPhase = iota // remember it only
-	loading                    // keep it until the logs are open
-	loaded                     // apply it at once
-)
-
-type published struct {
-	delta *metadata.Delta
-	img   *metadata.Image
 }
 
 // Bounds of the broker's queues.
@@ -149,7 +134,7 @@ func (b *broker) epoch() kafka.BrokerEpoch {
 func (b *broker) loadedLogs() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.phase == loaded
+	return b.loaded
 }
 
 // publish runs on the quorum's loop for each committed change. Once the logs
@@ -158,10 +143,7 @@ func (b *broker) loadedLogs() bool {
 func (b *broker) publish(d *metadata.Delta, img *metadata.Image) {
 	b.mu.Lock()
 	b.latest = img
-	switch b.phase {
-	case loading:
-		b.backlog = append(b.backlog, published{d, img})
-	case loaded:
+	if b.loaded {
 		b.s.store.Apply(d, img)
 	}
 	b.mu.Unlock()
@@ -226,11 +208,10 @@ func (b *broker) registeredIn(img *metadata.Image) bool {
 	return r != nil && r.Epoch == b.core.Epoch()
 }
 
-// load opens the logs for the newest image, then applies what has come in the
-// meantime.
+// load opens the logs for the newest image, then applies as one change what has
+// come in the meantime.
 func (b *broker) load() bool {
 	b.mu.Lock()
-	b.phase = loading
 	img := b.latest
 	b.mu.Unlock()
 	if err := b.s.store.Load(img); err != nil {
@@ -239,10 +220,10 @@ func (b *broker) load() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, p := range b.backlog {
-		b.s.store.Apply(p.delta, p.img)
+	if b.latest != img {
+		b.s.store.Apply(metadata.Diff(img, b.latest), b.latest)
 	}
-	b.backlog, b.phase = nil, loaded
+	b.loaded = true
 	b.asks.look(b.latest)
 	return true
 }
