@@ -15,7 +15,7 @@ import (
 // A script is a list of blocks: a command line, the line "----", and the
 // effects that the core answered, up to an empty line. Commands:
 //
-//	new id=1 voters=1,2,3 [kraft=1] [voterat=-1] [observer] [log=offset/epoch,… end=n]
+//	new id=1 voters=1,2,3|none [kraft=1] [voterat=-1] [observer] [log=offset/epoch,… end=n]
 //	    [state=epoch,leader,voted] [start=offset/epoch] [fast]
 //	start | tick | wait MS | sleep MS | shutdown | resign E | lost N | state
 //	vote from=2 epoch=3 log=end/epoch [pre] [voter=id]
@@ -109,6 +109,9 @@ func pair(v string) kafka.OffsetAndEpoch {
 }
 
 func ids(v string) (l []ReplicaKey) {
+	if v == "none" {
+		return nil
+	}
 	for f := range strings.SplitSeq(v, ",") {
 		n, err := strconv.Atoi(f)
 		if err != nil {
