@@ -203,7 +203,25 @@ func (s *segments) Read(from kafka.Offset, maxBytes int) ([]byte, error) {
 
 // PrepareFlush also deletes, away from the owner, files whose time has come.
 func (s *segments) PrepareFlush() FlushJob {
-	job := s.log.PrepareFlush()
+	job, removals := s.log.PrepareFlush(), s.Removals()
+	return FlushJob{
+		Run: func() error {
+			if err := job.Run(); err != nil || removals == nil {
+				return err
+			}
+			return removals()
+		},
+		Done: func() error {
+			if err := s.log.FlushDone(job); err != nil {
+				return err
+			}
+			return s.raiseMark()
+		},
+	}
+}
+
+// Removals implements Log.
+func (s *segments) Removals() func() error {
 	var due []seglog.RemovalJob
 	keep := s.jobs[:0]
 	for _, j := range s.jobs {
@@ -213,25 +231,16 @@ func (s *segments) PrepareFlush() FlushJob {
 			keep = append(keep, j)
 		}
 	}
-	s.jobs = keep
-	return FlushJob{
-		Run: func() error {
-			if err := job.Run(); err != nil {
-				return err
+	if s.jobs = keep; len(due) == 0 {
+		return nil
+	}
+	return func() error {
+		for _, j := range due {
+			if err := j.Run(); err != nil {
+				return fmt.Errorf("delete old segments: %w", err)
 			}
-			for _, j := range due {
-				if err := j.Run(); err != nil {
-					return fmt.Errorf("delete old segments: %w", err)
-				}
-			}
-			return nil
-		},
-		Done: func() error {
-			if err := s.log.FlushDone(job); err != nil {
-				return err
-			}
-			return s.raiseMark()
-		},
+		}
+		return nil
 	}
 }
 

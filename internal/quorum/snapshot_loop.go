@@ -103,6 +103,13 @@ func (q *Replica) snapshotDone(id kafka.OffsetAndEpoch, err error) {
 		q.fail(err)
 		return
 	}
+	if work := q.store.log.Removals(); work != nil { // what the last trim has left
+		q.exec.Background(work, func(err error) {
+			if err != nil {
+				q.fail(err)
+			}
+		})
+	}
 	q.step(raft.SnapshotCreated{ID: id})
 	start, err := q.store.Trim(q.opts.Clock().Wall, q.opts.Snapshots.RetentionBytes, q.opts.Snapshots.RetentionMs)
 	if err != nil {

@@ -183,8 +183,8 @@ func TestHC035HalfWrittenSnapshots(t *testing.T) {
 	}
 }
 
-// The counter does not restart with a new leadership. Fails if lead or revert
-// resets snap.bytes, or load forgets the tail behind the snapshot.
+// The counter does not restart with a new leadership, or a new life. Fails if
+// lead or revert resets snap.bytes, or load forgets the tail behind the snapshot.
 func TestHC036CountersSurviveElections(t *testing.T) {
 	mem := formatted(t)
 	opts := options(t, mem)
@@ -201,6 +201,14 @@ func TestHC036CountersSurviveElections(t *testing.T) {
 	}
 	if names := checkpoints(t, mem); len(names) < 2 {
 		t.Errorf("no snapshot in 30 short lives: %v", names)
+	}
+	opts.Snapshots.MaxBytes = 1 << 30
+	q := start(t, opts)
+	q.call(createTopic("last"))
+	q.Leave()
+	q.stopNow() // the loop has ended: its state may be looked at
+	if q.replica.led != kafka.NoEpoch || q.replica.snap.bytes == 0 {
+		t.Errorf("epoch %d, %d bytes since the last snapshot", q.replica.led, q.replica.snap.bytes)
 	}
 }
 

@@ -44,6 +44,9 @@ type Log interface {
 	Append(b batch.Batch) error
 	Read(from kafka.Offset, maxBytes int) ([]byte, error)
 	PrepareFlush() FlushJob
+	// Removals deletes, on any goroutine, files whose time has come; nil if there
+	// are none. A replica that never flushes, a broker's, calls it now and then.
+	Removals() func() error
 	TruncateTo(end kafka.Offset) error
 	// TrimTo moves the log start and deletes segments that lie below it.
 	TrimTo(start kafka.Offset) error

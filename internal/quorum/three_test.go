@@ -21,6 +21,8 @@ type mesh struct {
 	gone  map[kafka.NodeID]bool
 	reply map[uint64]func(raft.Body)
 	next  uint64
+	// damage is how many parts of snapshots arrive with another bit.
+	damage int
 }
 
 type meshPort struct {
@@ -49,6 +51,10 @@ func (p meshPort) Reply(r raft.Reply) {
 	defer p.m.mu.Unlock()
 	if f := p.m.reply[r.Token]; f != nil {
 		delete(p.m.reply, r.Token)
+		if part, ok := r.Body.(*raft.FetchSnapshotResponse); ok && len(part.Bytes) > 0 && p.m.damage > 0 {
+			p.m.damage--
+			part.Bytes[len(part.Bytes)/2] ^= 1
+		}
 		go f(r.Body)
 	}
 }
@@ -191,8 +197,10 @@ func TestThreeNodes(t *testing.T) {
 
 // A voter that was away while the others wrote, made snapshots and trimmed
 // their logs downloads the newest snapshot in parts, drops what it had, and
-// goes on from there; so does its disk (HC-039). Fails if LoadSnapshot does not
-// replace the image, ResetLog keeps the log, or ReadSnapshot ignores the position.
+// goes on from there; so does its disk (HC-039). The first download is damaged on
+// the way, and begins again. Fails if LoadSnapshot does not replace the image,
+// ResetLog keeps the log, ReadSnapshot ignores the position, or sealed does not
+// tell that a snapshot is bad.
 func TestHC039LateVoterDownloadsSnapshot(t *testing.T) {
 	var disk vfs.FS
 	m, nodes := openThree(t, func(o *Options) {
@@ -217,7 +225,7 @@ func TestHC039LateVoterDownloadsSnapshot(t *testing.T) {
 	}
 	leader.until(t, func(*metadata.Image) bool { return leader.Describe().LogStart > 10 })
 	m.mu.Lock()
-	m.gone[3] = false
+	m.gone[3], m.damage = false, 1
 	m.mu.Unlock()
 	late.Start()
 	end := leader.Image().Provenance().EndOffset

@@ -1,6 +1,7 @@
 package raft
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -201,5 +202,35 @@ func TestHC014SnapshotDuringFlush(t *testing.T) {
 	l.flushDone(f)
 	if l.flushed != 15 {
 		t.Errorf("flushed %d after a stale completion, want 15", l.flushed)
+	}
+}
+
+// A VotersRecord does not hold the security protocol of an endpoint: a voter
+// whose entry lacks only that has nothing to tell its leader. Fails if equal
+// compares protocols: it would tell for ever, and each leader write its set anew.
+func TestVoterEntryWithoutProtocol(t *testing.T) {
+	s := newScript(t)
+	s.lines(`new id=1 voters=1,2,3 kraft=1 voterat=3 log=0/1 end=10 state=1,2,-1 port=9
+start
+flushed seq=1 to=10/1`)
+	s.core.opts.Endpoints = slices.Clone(s.core.opts.Endpoints)
+	s.core.opts.Endpoints[0].Protocol = 1
+	if what := s.core.wants(); what != nothing {
+		t.Errorf("wants to tell %d", what)
+	}
+	s.core.opts.Endpoints[0].Port++
+	if what := s.core.wants(); what != updateEntry {
+		t.Errorf("after a move it wants to tell %d", what)
+	}
+}
+
+// A leader that has left sends who changes the voters to the next one
+// (validateLeaderOnlyRequest). Fails if the code says that it is not available.
+func TestChangesOfVotersAfterShutdown(t *testing.T) {
+	s := newScript(t)
+	s.lines(ledBy2 + "\nshutdown")
+	a := s.ask(&RemoveVoterRequest{Voter: ReplicaKey{ID: 3, Dir: kafka.DirectoryID{15: 103}}})
+	if code := codeOf(t, a); code != kafka.ErrNotLeaderForPartition {
+		t.Errorf("answer %s", code)
 	}
 }

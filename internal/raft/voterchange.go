@@ -195,9 +195,7 @@ func (c *Core) leaderOnly(cluster string) (kafka.ErrorCode, string) {
 	switch {
 	case !c.clusterMatches(cluster):
 		return kafka.ErrInconsistentClusterID, fmt.Sprintf("The given id %q doesn't match the cluster id %q", cluster, c.opts.ClusterID)
-	case c.shutdown:
-		return kafka.ErrBrokerNotAvailable, ""
-	case c.role != Leader:
+	case c.role != Leader: // who leaves the quorum does not lead any more
 		return kafka.ErrNotLeaderForPartition, ""
 	}
 	return kafka.NoError, ""

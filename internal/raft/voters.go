@@ -35,9 +35,17 @@ type Voter struct {
 	MinKRaft, MaxKRaft int16
 }
 
+// equal compares what a VotersRecord holds: of endpoints neither the security
+// protocol nor, to Kafka, the order.
 func (v Voter) equal(o Voter) bool {
-	return v.Key == o.Key && v.MinKRaft == o.MinKRaft && v.MaxKRaft == o.MaxKRaft &&
-		slices.Equal(v.Endpoints, o.Endpoints)
+	if v.Key != o.Key || v.MinKRaft != o.MinKRaft || v.MaxKRaft != o.MaxKRaft || len(v.Endpoints) != len(o.Endpoints) {
+		return false
+	}
+	return !slices.ContainsFunc(v.Endpoints, func(a kafka.Endpoint) bool {
+		return !slices.ContainsFunc(o.Endpoints, func(b kafka.Endpoint) bool {
+			return a.Name == b.Name && a.Host == b.Host && a.Port == b.Port
+		})
+	})
 }
 
 // matches tells whether key is this voter. A voter without directory id is

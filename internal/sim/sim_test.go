@@ -18,7 +18,8 @@ func envInt(t *testing.T, name string, def uint64) uint64 {
 	return n
 }
 
-// Every seed runs twice and must give the same trace.
+// HC-171: the checkers run over whatever the seeds bring about. Every seed runs
+// twice and must give the same trace.
 func TestSim(t *testing.T) {
 	first, n := envInt(t, "SEED", 1), envInt(t, "SEEDS", 12)
 	events := int(envInt(t, "EVENTS", 10000))
