@@ -183,6 +183,8 @@ func TestContradictionsSayTheFix(t *testing.T) {
 		{"advertised.listeners=PLAINTEXT://0.0.0.0:9092", "set advertised.listeners=PLAINTEXT://"},
 		{"advertised.listeners=OTHER://h:1", "listener.security.protocol.map"},
 		{"controller.quorum.bootstrap.servers=", "e.g. controller.quorum.bootstrap.servers="},
+		{"controller.quorum.bootstrap.servers=a:1,b", `"b" is not of the form host:port`},
+		{"controller.quorum.bootstrap.servers=a:x", `"a:x" is not of the form host:port`},
 		{"controller.quorum.voters=2@h:9093", "has no node 1"},
 		{"controller.quorum.voters=1:h", "id@host:port"},
 		{"log.dirs=,", "log.dirs"},

@@ -249,6 +249,12 @@ func (s *Server) IsControllerListener(name string) bool {
 
 func (s *Server) quorum() error {
 	s.BootstrapServers = SplitList(s.Text("controller.quorum.bootstrap.servers"))
+	for _, address := range s.BootstrapServers {
+		i := strings.LastIndexByte(address, ':')
+		if _, err := strconv.ParseUint(address[i+1:], 10, 16); i < 1 || err != nil {
+			return fmt.Errorf("controller.quorum.bootstrap.servers: %q is not of the form host:port", address)
+		}
+	}
 	for _, item := range SplitList(s.Text("controller.quorum.voters")) {
 		id, address, ok := strings.Cut(item, "@")
 		n, err := strconv.ParseInt(id, 10, 32)

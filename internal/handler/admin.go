@@ -38,6 +38,7 @@ func (h *Handler) submit(c *call, req kmsg.Request, refuse func(code kafka.Error
 				return
 			}
 			resp = refuse(code)
+			explain(resp, err)
 		}
 		if later.amend != nil {
 			later.amend(resp)
@@ -59,6 +60,35 @@ func codeOf(err error) kafka.ErrorCode {
 		return refused.ErrorCode()
 	}
 	return kafka.ErrNotController
+}
+
+// explain adds to a refusal the controller's words, if it gave some.
+func explain(resp kmsg.Response, err error) {
+	var refused interface{ ErrorMessage() string }
+	if !errors.As(err, &refused) || refused.ErrorMessage() == "" {
+		return
+	}
+	why := refused.ErrorMessage()
+	switch r := resp.(type) {
+	case *kmsg.UpdateFeaturesResponse:
+		r.ErrorMessage = &why
+	case *kmsg.CreateTopicsResponse:
+		for i := range r.Topics {
+			r.Topics[i].ErrorMessage = &why
+		}
+	case *kmsg.CreatePartitionsResponse:
+		for i := range r.Topics {
+			r.Topics[i].ErrorMessage = &why
+		}
+	case *kmsg.AlterConfigsResponse:
+		for i := range r.Resources {
+			r.Resources[i].ErrorMessage = &why
+		}
+	case *kmsg.IncrementalAlterConfigsResponse:
+		for i := range r.Resources {
+			r.Resources[i].ErrorMessage = &why
+		}
+	}
 }
 
 func (h *Handler) createTopics(c *call) {

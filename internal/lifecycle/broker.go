@@ -86,7 +86,7 @@ type Effects struct {
 	Register  bool
 	Heartbeat *Heartbeat
 	// Duplicate: another live broker has this id; the registration is tried
-	// again, and the operator should know (HC-049).
+	// again, and the operator should know now and then (HC-049).
 	Duplicate bool
 	// Unfenced: the broker may serve clients from now on.
 	Unfenced bool
@@ -98,13 +98,16 @@ type Effects struct {
 
 // Broker is the state machine.
 type Broker struct {
-	opts     Options
-	phase    Phase
-	epoch    kafka.BrokerEpoch
-	applied  kafka.Offset // everything below
-	inFlight bool
-	deadline kafka.Mono
-	giveUp   kafka.Mono // while shutting down: go without the controller's leave
+	opts  Options
+	phase Phase
+	epoch kafka.BrokerEpoch
+	// twinSince is when another broker was first found to have this id, twinSaid
+	// when that was told last; 0 if never.
+	twinSince, twinSaid kafka.Mono
+	applied             kafka.Offset // everything below
+	inFlight            bool
+	deadline            kafka.Mono
+	giveUp              kafka.Mono // while shutting down: go without the controller's leave
 }
 
 // NewBroker makes a broker that waits for Loaded.
@@ -195,7 +198,7 @@ func (b *Broker) register(out *Effects) {
 // retriable are the answers after which a registration is tried again.
 func retriable(code kafka.ErrorCode) bool {
 	switch code {
-	case kafka.ErrNotController, kafka.ErrDuplicateBrokerRegistration, kafka.ErrRequestTimedOut,
+	case kafka.ErrNotController, kafka.ErrRequestTimedOut,
 		kafka.ErrCoordinatorLoadInProgress, kafka.ErrUnknownServerError, kafka.ErrBrokerNotAvailable:
 		return true
 	}
@@ -210,16 +213,41 @@ func (b *Broker) registered(now kafka.Now, ev Registered, out *Effects) {
 	switch {
 	case ev.Code == 0:
 		b.epoch, b.phase = ev.Epoch, CatchingUp
+		b.twinSince, b.twinSaid = 0, 0
 		b.catchUp(out)
 		if b.phase == CatchingUp {
 			b.beat(out) // keep the session alive meanwhile
 		}
+	case ev.Code == kafka.ErrDuplicateBrokerRegistration:
+		b.duplicate(now, out)
 	case retriable(ev.Code):
-		out.Duplicate = ev.Code == kafka.ErrDuplicateBrokerRegistration
 		b.deadline = now.Mono.Add(b.opts.RetryBackoff)
 	default:
 		out.Fatal = ev.Code
 	}
+}
+
+// Of another broker with this id. It is most often this broker's own last run,
+// whose session ends soon. One that stays longer than usualSession is somebody
+// else: there is no hurry any more. The operator is told once a sayAgain.
+const (
+	usualSession = 20 * time.Second
+	slowRetry    = time.Second
+	sayAgain     = 10 * time.Second
+)
+
+func (b *Broker) duplicate(now kafka.Now, out *Effects) {
+	if b.twinSince == 0 {
+		b.twinSince = now.Mono
+	}
+	if b.twinSaid == 0 || now.Mono.Sub(b.twinSaid) >= sayAgain {
+		b.twinSaid, out.Duplicate = now.Mono, true
+	}
+	wait := b.opts.RetryBackoff
+	if now.Mono.Sub(b.twinSince) >= usualSession {
+		wait = max(wait, slowRetry)
+	}
+	b.deadline = now.Mono.Add(wait)
 }
 
 // catchUp asks to be unfenced as soon as the own registration is applied. The

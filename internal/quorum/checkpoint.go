@@ -63,6 +63,7 @@ type SnapshotWriter struct {
 	now   kafka.WallMs
 	next  kafka.Offset // offset within the snapshot
 	build *batch.Builder
+	done  bool // the file is closed
 }
 
 // createSnapshot begins a snapshot with its header and, from kraft.version 1
@@ -132,6 +133,7 @@ func (w *SnapshotWriter) Freeze() error {
 	}
 	name := path.Join(w.dir, snapshotName(w.id))
 	err := w.file.Sync()
+	w.done = true
 	if cerr := w.file.Close(); err == nil {
 		err = cerr
 	}
@@ -149,7 +151,11 @@ func (w *SnapshotWriter) Freeze() error {
 
 // Abort closes and removes the unfinished file.
 func (w *SnapshotWriter) Abort() error {
-	return errors.Join(w.file.Close(), w.fs.Remove(path.Join(w.dir, snapshotName(w.id)+partSuffix)))
+	var err error
+	if !w.done {
+		w.done, err = true, w.file.Close()
+	}
+	return errors.Join(err, w.fs.Remove(path.Join(w.dir, snapshotName(w.id)+partSuffix)))
 }
 
 // snapshotContent is what is in a snapshot besides the image's records.

@@ -3,10 +3,13 @@ package quorum
 import (
 	"errors"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
 	"moldau/internal/batch"
+	"moldau/internal/kafka"
 	"moldau/internal/seglog"
 	"moldau/internal/vfs"
 )
@@ -171,4 +174,54 @@ func TestFullDiskOfTheMetadataSaysWhatToDo(t *testing.T) {
 		t.Error("not what was acknowledged")
 	}
 	q.stopNow()
+}
+
+// A snapshot for which there is no room is put off; the metadata can be changed
+// meanwhile, and the snapshot comes when there is room. Fails if a snapshot that
+// cannot be written is fatal, in its first write or a later one, or if it is
+// never tried again.
+func TestFullDiskPutsOffSnapshots(t *testing.T) {
+	for _, nth := range []int{1, 2, 3} {
+		fault := vfs.NewFault(formatted(t))
+		opts := options(t, fault)
+		opts.Snapshots = SnapshotConfig{MaxBytes: 1, RetentionBytes: -1, RetentionMs: -1}
+		warned := make(chan struct{}, 1)
+		opts.Warn = func(msg string, err error) {
+			if errors.Is(err, syscall.ENOSPC) {
+				select {
+				case warned <- struct{}{}:
+				default:
+				}
+			}
+		}
+		var ahead atomic.Int64
+		opts.Clock = func() kafka.Now { return kafka.Now{Mono: kafka.Mono(ahead.Load()), Wall: 1000} }
+		full, seen := true, 0
+		var mu sync.Mutex
+		fault.SetHook(func(op vfs.Op) error {
+			mu.Lock()
+			defer mu.Unlock()
+			if op.Kind == vfs.OpWrite && strings.HasSuffix(op.Name, checkpointSuffix+partSuffix) && full {
+				if seen++; seen >= nth {
+					return syscall.ENOSPC
+				}
+			}
+			return nil
+		})
+		q := start(t, opts)
+		q.register()
+		q.call(createTopic("one"))
+		q.await(warned)
+		q.call(createTopic("two"))
+		mu.Lock()
+		full = false
+		mu.Unlock()
+		ahead.Add(int64(putOffFor))
+		q.call(createTopic("three"))
+		q.stopNow()
+		ids, err := listSnapshots(fault, "data/"+Folder)
+		if err != nil || len(ids) < 2 {
+			t.Errorf("snapshots %v, %v", ids, err)
+		}
+	}
 }

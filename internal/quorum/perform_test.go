@@ -101,3 +101,6 @@ func TestHC007NothingIsDoneAfterAFailure(t *testing.T) {
 		t.Errorf("fatal: %v, done %q", err, e.done)
 	}
 }
+
+// Room implements Net.
+func (*told) Room() int { return 1 << 30 }

@@ -42,6 +42,9 @@ func (e *ReplyError) Error() string { return e.Code.String() + ": " + e.Message 
 // ErrorCode is what the client is told.
 func (e *ReplyError) ErrorCode() kafka.ErrorCode { return e.Code }
 
+// ErrorMessage is what the client is told besides.
+func (e *ReplyError) ErrorMessage() string { return e.Message }
+
 // Options of a Quorum.
 type Options struct {
 	FS  vfs.FS

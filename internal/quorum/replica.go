@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"sync/atomic"
-	"syscall"
 
 	"moldau/internal/controller"
 	"moldau/internal/kafka"
@@ -315,7 +314,7 @@ func (q *Replica) fail(err error) {
 
 // advice says what to do about an error, if anybody can.
 func advice(dir string, err error) error {
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if noRoom(err) {
 		return fmt.Errorf("the disk of %s is full: free space there, then start again; nothing that was acknowledged is lost", dir)
 	}
 	return nil

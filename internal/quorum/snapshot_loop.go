@@ -3,6 +3,7 @@ package quorum
 import (
 	"errors"
 	"fmt"
+	"syscall"
 	"time"
 
 	"moldau/internal/kafka"
@@ -18,7 +19,9 @@ type snapshots struct {
 	// Never if there is none.
 	oldest  kafka.Mono
 	running bool
-	cfg     SnapshotConfig
+	// resume: not before; there was no room.
+	resume kafka.Mono
+	cfg    SnapshotConfig
 }
 
 // begin says that a snapshot of all that is applied is there.
@@ -34,11 +37,11 @@ func (s *snapshots) deadline() kafka.Mono {
 	if s.running || s.cfg.MaxIntervalMs <= 0 || s.oldest == kafka.Never {
 		return kafka.Never
 	}
-	return s.oldest.Add(time.Duration(s.cfg.MaxIntervalMs) * time.Millisecond)
+	return max(s.resume, s.oldest.Add(time.Duration(s.cfg.MaxIntervalMs)*time.Millisecond))
 }
 
 func (s *snapshots) due(now kafka.Mono) bool {
-	return !s.running && s.oldest != kafka.Never &&
+	return !s.running && s.oldest != kafka.Never && now >= s.resume &&
 		(s.cfg.MaxBytes > 0 && s.bytes >= s.cfg.MaxBytes || s.deadline() <= now)
 }
 
@@ -58,6 +61,10 @@ func (q *Replica) maybeSnapshot() {
 	id := kafka.OffsetAndEpoch{Offset: p.EndOffset, Epoch: p.Epoch}
 	voters, kraft := q.core.VotersAt(id.Offset)
 	w, err := q.store.NewSnapshot(id, p.TimestampMs, now.Wall, kraft, voters)
+	if noRoom(err) {
+		q.putOff(err)
+		return
+	}
 	if err != nil {
 		q.fail(err)
 		return
@@ -68,16 +75,26 @@ func (q *Replica) maybeSnapshot() {
 	}
 	q.snap.running, q.snap.bytes, q.snap.oldest = true, 0, kafka.Never
 	q.exec.Background(func() error {
-		if err := img.WriteSnapshot(w.Add); err != nil {
-			return errors.Join(err, w.Abort())
+		err := img.WriteSnapshot(w.Add)
+		if err == nil {
+			err = w.Freeze()
 		}
-		return w.Freeze()
+		if noRoom(err) {
+			if failed := w.Abort(); failed != nil {
+				return failed
+			}
+		}
+		return err
 	}, func(err error) { q.snapshotDone(id, err) })
 }
 
 // snapshotDone offers the new snapshot and trims what it made superfluous.
 func (q *Replica) snapshotDone(id kafka.OffsetAndEpoch, err error) {
 	q.snap.running = false
+	if noRoom(err) {
+		q.putOff(err)
+		return
+	}
 	if err != nil {
 		q.fail(fmt.Errorf("write snapshot %s: %w", snapshotName(id), err))
 		return
@@ -103,3 +120,17 @@ func (q *Replica) snapshotDone(id kafka.OffsetAndEpoch, err error) {
 		q.step(raft.LogStartMoved{Start: start})
 	}
 }
+
+// putOffFor is how long no snapshot is tried after one that found no room.
+const putOffFor = time.Minute
+
+// putOff does without a snapshot for now: nothing depends on it, and the log, to
+// which it would only be a shortcut, has room set aside.
+func (q *Replica) putOff(err error) {
+	q.warn("no room for a snapshot of the metadata; the log is kept instead, and it is tried again in a minute", err)
+	now := q.opts.Clock().Mono
+	q.snap.resume, q.snap.oldest = now.Add(putOffFor), min(q.snap.oldest, now)
+}
+
+// noRoom tells whether the disk is full.
+func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

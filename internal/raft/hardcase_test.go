@@ -85,7 +85,8 @@ func TestHC028LeaderRemovesItself(t *testing.T) { runScript(t, "hc028.txt") }
 // Fails if position or contact look at replicas that are no voters.
 func TestHC029RemovedNodesDoNotCount(t *testing.T) { runScript(t, "hc029.txt") }
 
-// Fails if Voter.matches compares the id alone.
+// Fails if Voter.matches compares the id alone, or wouldGrant does not ask whether
+// any voters are known.
 func TestHC031SameNodeOtherDisk(t *testing.T) { runScript(t, "hc031.txt") }
 
 // Fails if snapshotResponse does not compare the position.

@@ -203,6 +203,9 @@ func (c *Core) contact(key ReplicaKey) {
 	if !voters.Contains(key) && !mutantObserversKeep {
 		return
 	}
+	if c.lead.quorum <= c.now.Mono {
+		return // too late: this process stood still, and expire ends its leadership
+	}
 	if !slices.Contains(c.lead.fetched, key.ID) {
 		c.lead.fetched = append(c.lead.fetched, key.ID)
 	}

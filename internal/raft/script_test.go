@@ -15,9 +15,9 @@ import (
 // A script is a list of blocks: a command line, the line "----", and the
 // effects that the core answered, up to an empty line. Commands:
 //
-//	new id=1 voters=1,2,3 [kraft=1] [voterat=-1] [observer] [log=offset/epoch,… end=n]
+//	new id=1 voters=1,2,3|none [kraft=1] [voterat=-1] [observer] [log=offset/epoch,… end=n]
 //	    [state=epoch,leader,voted] [start=offset/epoch] [fast]
-//	start | tick | wait MS | shutdown | resign E | lost N | state
+//	start | tick | wait MS | sleep MS | shutdown | resign E | lost N | state
 //	vote from=2 epoch=3 log=end/epoch [pre] [voter=id]
 //	begin leader=2 epoch=3 | end leader=2 epoch=3 succ=1,3
 //	fetch from=2 epoch=3 at=offset/epoch [hw=n] [wait=ms]
@@ -109,6 +109,9 @@ func pair(v string) kafka.OffsetAndEpoch {
 }
 
 func ids(v string) (l []ReplicaKey) {
+	if v == "none" {
+		return nil
+	}
 	for f := range strings.SplitSeq(v, ",") {
 		n, err := strconv.Atoi(f)
 		if err != nil {
@@ -138,6 +141,10 @@ func (s *script) run(line string) string {
 		}
 		return fmt.Sprintf("%s epoch=%d leader=%d voted=%s end=%d flushed=%d hw=%d voters=%s timer=%s\n",
 			c.role, c.election.Epoch, c.election.Leader, c.election.Voted, c.log.end, c.log.flushed, c.hw, c.voters(), timer)
+	case "sleep": // the process stands still
+		n, _ := strconv.Atoi(f[1])
+		s.now.Mono = s.now.Mono.Add(time.Duration(n) * time.Millisecond)
+		return ""
 	case "wait":
 		n, _ := strconv.Atoi(f[1])
 		s.now.Mono = s.now.Mono.Add(time.Duration(n) * time.Millisecond)

@@ -147,6 +147,9 @@ func (c *Core) handleVote(r *VoteRequest) *VoteResponse {
 // wouldGrant is the rule of KIP-595 and KIP-996. A pre-vote leaves nothing
 // behind, no timer either (HC-009).
 func (c *Core) wouldGrant(r *VoteRequest) bool {
+	if c.voters().Len() == 0 {
+		return false // a controller that was never a voter, or a voter whose folder is gone
+	}
 	upToDate := c.upToDate(r.LastEpoch, r.LastOffset)
 	if r.PreVote {
 		switch c.role {

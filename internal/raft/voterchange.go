@@ -83,6 +83,10 @@ func (c *Core) handleRemoveVoter(token uint64, r *RemoveVoterRequest) {
 		return
 	}
 	rest, ok := voters.without(r.Voter)
+	if !ok && voters.Len() == 1 && voters.Contains(r.Voter) {
+		fail(kafka.ErrVoterNotFound, "Cannot remove voter %s: it is the only one", r.Voter)
+		return
+	}
 	if !ok {
 		fail(kafka.ErrVoterNotFound, "Cannot remove voter %s from the set of voters %s", r.Voter, voters)
 		return

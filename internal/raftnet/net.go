@@ -50,6 +50,9 @@ type Options struct {
 	// Bootstrap are the addresses of controller.quorum.bootstrap.servers.
 	Bootstrap []string
 	Peer      peer.Options // Lost is set by New
+	// Silence is how long no controller may answer before the log says so; 0
+	// means 5 s.
+	Silence time.Duration
 }
 
 // Net implements quorum.Net.
@@ -66,6 +69,7 @@ type Net struct {
 	goodbye int             // EndQuorumEpoch requests under way
 	parted  chan struct{}   // closed by the last of them, if Close waits
 	foreign map[string]bool // addresses at which another cluster has answered
+	quiet   quiet
 }
 
 // BootstrapID is the node id that stands for the i-th bootstrap address; −1
@@ -83,6 +87,9 @@ func BootstrapIDs(n int) []kafka.NodeID {
 
 // New makes a Net, which drops everything until Start.
 func New(o Options) *Net {
+	if o.Silence == 0 {
+		o.Silence = silence
+	}
 	n := &Net{opts: o, codec: raftwire.Codec{Listener: o.Listener}, replies: map[uint64]func(raft.Body, func()){}, foreign: map[string]bool{}}
 	o.Peer.Lost = func(node peer.Node) {
 		if node.ID >= 0 {
@@ -98,6 +105,7 @@ func (n *Net) Start(deliver func(raft.Event) bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.deliver = deliver
+	n.quiet.since = time.Now()
 }
 
 func (n *Net) event(ev raft.Event) bool {
@@ -169,6 +177,7 @@ func (n *Net) answered(out raft.Outgoing, resp kmsg.Response, err error) {
 		}
 	}
 	n.sameCluster(out, body)
+	n.heard(out, body, err)
 	if body == nil {
 		n.event(raft.RequestFailed{To: out.To, ID: out.ID})
 		return

@@ -264,3 +264,37 @@ func TestUnsentAnswersAreBounded(t *testing.T) {
 		t.Errorf("room %d of %d after all has been sent", b.Room(), all)
 	}
 }
+
+// A node that hears of no controller says so, and whom it asked; not again and
+// again, and not once one answers. Fails if answered does not call heard.
+func TestSilenceIsTold(t *testing.T) {
+	b := newSide(t)
+	var log bytes.Buffer
+	events := make(chan raft.Event, 10)
+	a := raftnet.New(raftnet.Options{Listener: "CONTROLLER", Silence: time.Nanosecond, Peer: peer.Options{
+		ClientID: "raft-client", RequestTimeout: patience, Log: slog.New(slog.NewTextHandler(&log, nil)),
+	}})
+	t.Cleanup(a.Close)
+	a.Start(func(ev raft.Event) bool { events <- ev; return true })
+	fetch := &raft.FetchRequest{Replica: raft.ReplicaKey{ID: 1}}
+	dead := []kafka.Endpoint{{Name: "CONTROLLER", Host: "127.0.0.1", Port: 1}}
+	a.Request(raft.Outgoing{To: 3, ID: 1, Body: vote(false), At: dead}) // a leader may well ask the dead
+	<-events
+	if log.Len() > 0 {
+		t.Errorf("said of a vote: %s", log.String())
+	}
+	for range 3 {
+		a.Request(raft.Outgoing{To: 3, ID: 1, Body: fetch, At: dead})
+		<-events
+	}
+	if said := log.String(); strings.Count(said, "no controller answers") != 1 || !strings.Contains(said, "127.0.0.1:1") {
+		t.Errorf("said: %s", said)
+	}
+	before := log.Len()
+	a.Request(raft.Outgoing{To: 2, ID: 1, Body: fetch, At: b.at})
+	b.Reply(raft.Reply{Token: b.event(t).(raft.Request).Token, Body: &raft.FetchResponse{Leadership: raft.Leadership{LeaderEpoch: 1}}})
+	<-events
+	if log.Len() != before {
+		t.Errorf("said of an answer: %s", log.String()[before:])
+	}
+}
