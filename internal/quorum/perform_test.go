@@ -39,7 +39,6 @@ func (e *told) ResetLog(kafka.OffsetAndEpoch) error                 { return e.n
 func (e *told) StartFlush(raft.Flush)                               { _ = e.note("flush") }
 func (e *told) Request(raft.Outgoing)                               { _ = e.note("request") }
 func (e *told) Reply(raft.Reply)                                    { _ = e.note("reply") }
-func (e *told) Room() int                                           { return 1 }
 func (e *told) Set(kafka.Mono)                                      { _ = e.note("timer") }
 func (e *told) Read(kafka.Offset, int) ([]byte, error)              { return nil, e.note("read") }
 func (e *told) ReadSnapshot(kafka.OffsetAndEpoch, int64, int) (int64, []byte, kafka.ErrorCode, error) {
