@@ -22,6 +22,7 @@ func (c *Core) handleBegin(r *BeginQuorumEpochRequest) *BeginQuorumEpochResponse
 	if !c.observe(r.LeaderEpoch, r.LeaderID, r.Endpoints) {
 		return answer(kafka.ErrInvalidRequest)
 	}
+	c.peer(r.LeaderID).silent = false // it speaks
 	if !c.meantForUs(r.Voter) {
 		return answer(kafka.ErrInvalidVoterKey)
 	}

@@ -24,7 +24,7 @@ func (c *Core) start() {
 		c.timer = c.electionTimeout()
 	case el.Voted.ID == self.ID && (el.Voted.Dir == self.Dir || el.Voted.Dir == kafka.DirectoryID{}) && c.mayStand():
 		c.enter(Candidate, el)
-		c.nominee = newNominee(self.ID)
+		c.nominee = c.newNominee()
 		c.timer = c.electionTimeout()
 	case el.Leader != kafka.NoNode:
 		if _, known := c.voters().Find(el.Leader); known {
@@ -126,7 +126,7 @@ func (c *Core) becomeProspective() {
 	addr := c.leaderAddr
 	c.enter(Prospective, c.election)
 	c.leaderAddr = addr
-	c.nominee = newNominee(c.opts.Self.ID)
+	c.nominee = c.newNominee()
 	c.timer = c.electionTimeout()
 	c.maybeWin()
 }
@@ -138,7 +138,7 @@ func (c *Core) becomeCandidate() {
 	}
 	old := c.nominee
 	c.enter(Candidate, ElectionState{Epoch: c.election.Epoch + 1, Leader: kafka.NoNode, Voted: c.opts.Self})
-	c.nominee = newNominee(c.opts.Self.ID)
+	c.nominee = c.newNominee()
 	if mutantStaleGrant {
 		c.nominee = old
 	}
@@ -187,6 +187,9 @@ func (c *Core) expireRole() {
 	switch c.role {
 	case Unattached, Follower:
 		if due && c.mayStand() && !c.shutdown {
+			if c.role == Follower {
+				c.peer(c.election.Leader).silent = true // for a whole fetch timeout
+			}
 			c.becomeProspective()
 		}
 	case Prospective:

@@ -10,10 +10,20 @@ import (
 // change of role, so that old answers count for nothing (HC-010).
 type nominee struct {
 	granted, rejected []kafka.NodeID
-	silent            []kafka.NodeID // their connections failed; they are asked again
+	silent            []kafka.NodeID // they did not answer lately; they are asked all the same
 }
 
-func newNominee(self kafka.NodeID) nominee { return nominee{granted: []kafka.NodeID{self}} }
+// newNominee begins a tally with the own vote. Who was silent lately is not
+// counted on.
+func (c *Core) newNominee() nominee {
+	n := nominee{granted: []kafka.NodeID{c.opts.Self.ID}}
+	for _, p := range c.peers {
+		if p.silent {
+			n.silent = append(n.silent, p.id)
+		}
+	}
+	return n
+}
 
 func (n *nominee) record(id kafka.NodeID, granted bool) {
 	if slices.Contains(n.granted, id) || slices.Contains(n.rejected, id) {
