@@ -20,8 +20,8 @@ var floors = []struct {
 }{
 	{"vocabulary", []string{"kafka", "wire", "batch", "record", "producerstate", "config"}},
 	{"leaves", []string{"vfs", "seglog/logdir", "seglog", "peer"}},
-	{"pure cores", []string{"raft", "raftwire", "metadata", "controller", "lifecycle", "replica", "session"}},
-	{"shells", []string{"quorum", "raftnet", "partition"}},
+	{"pure cores", []string{"raft", "raftwire", "metadata", "controller", "lifecycle", "replica", "session", "coordinator", "group"}},
+	{"shells", []string{"quorum", "raftnet", "partition", "statemachine"}},
 	{"edge", []string{"network", "handler", "bench", "server", "cli"}},
 }
 
