@@ -35,6 +35,10 @@ type Core interface {
 	// (Trap 2): the append failed with code. Replies that were emitted since then
 	// are not sent; their requests fail with code. Effects as in Step.
 	Revert(now kafka.Now, code kafka.ErrorCode, out *Effects)
+	// Refuse takes back only what was last, a Step as a rule: its records are too
+	// many for one batch, and none was replayed. Its replies are not sent; their
+	// requests fail with code. What came before it stands. Effects as in Step.
+	Refuse(now kafka.Now, code kafka.ErrorCode, out *Effects)
 }
 
 // Request is the event of a client's request. It is answered once, at once or
