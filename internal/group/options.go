@@ -15,11 +15,3 @@ type Options struct {
 	// UUID draws the unique part of member ids.
 	UUID func() kafka.UUID
 }
-
-// Coordinator is the core of one partition of __consumer_offsets.
-type Coordinator struct {
-	opts Options
-}
-
-// New makes a Coordinator without groups.
-func New(opts Options) *Coordinator { return &Coordinator{opts: opts} }
