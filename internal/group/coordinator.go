@@ -23,8 +23,12 @@ type Coordinator struct {
 	expiry  expiry
 	deleted []deletedTopic
 
+	choresNotBefore kafka.Mono
+	tombstoneBytes  int // of the step that runs
+
 	active bool                    // loaded; before, nothing is taken back
 	undo   []func(kafka.ErrorCode) // since Appended, in order
+	mark   int                     // in undo: where the last step began
 	empty  []*group                // perhaps without content; swept by Appended
 
 	// Of the step that runs.
@@ -48,6 +52,7 @@ func New(opts Options) *Coordinator {
 // (GroupMetadataManager.onLoaded).
 func (c *Coordinator) Loaded(now kafka.Now, out *coordinator.Effects) {
 	c.now, c.out, c.active = now, out, true
+	c.mark = 0
 	for _, id := range slices.Sorted(maps.Keys(c.groups)) {
 		g := c.groups[id]
 		if g.saved == nil || g.foreign != nil || len(g.saved.Members) == 0 {
@@ -67,7 +72,7 @@ func (c *Coordinator) Loaded(now kafka.Now, out *coordinator.Effects) {
 
 // Step implements coordinator.Core.
 func (c *Coordinator) Step(now kafka.Now, event any, out *coordinator.Effects) {
-	c.now, c.out = now, out
+	c.now, c.out, c.mark = now, out, len(c.undo)
 	switch e := event.(type) {
 	case coordinator.Request:
 		c.request(&e)
@@ -125,9 +130,20 @@ func (c *Coordinator) Appended() {
 
 // Revert implements coordinator.Core.
 func (c *Coordinator) Revert(now kafka.Now, code kafka.ErrorCode, out *coordinator.Effects) {
-	c.now, c.out = now, out
-	list := c.undo
-	c.undo = nil
+	c.takeBack(0, now, code, out)
+}
+
+// Refuse implements coordinator.Core.
+func (c *Coordinator) Refuse(now kafka.Now, code kafka.ErrorCode, out *coordinator.Effects) {
+	c.takeBack(c.mark, now, code, out)
+}
+
+// takeBack undoes what came after mark, the last first.
+func (c *Coordinator) takeBack(mark int, now kafka.Now, code kafka.ErrorCode, out *coordinator.Effects) {
+	list := slices.Clone(c.undo[mark:])
+	clear(c.undo[mark:])
+	c.undo = c.undo[:mark]
+	c.now, c.out, c.mark = now, out, mark
 	for i := len(list) - 1; i >= 0; i-- {
 		list[i](code)
 	}

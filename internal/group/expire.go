@@ -11,8 +11,10 @@ import (
 // Offsets that nobody needs are deleted a few at a time, so that the tombstones
 // of one step fit into a batch and requests need not wait.
 const (
-	tombstonesPerStep = 1000
-	groupsPerStep     = 10_000
+	tombstoneBytesPerStep = 256 << 10
+	groupsPerStep         = 10_000
+	// choresRetryMs is how long to wait after tombstones could not be written.
+	choresRetryMs int32 = 10_000
 )
 
 // expiry is a walk over all groups that looks for offsets to be deleted by age.
@@ -34,12 +36,20 @@ func (c *Coordinator) planChores() {
 	if len(c.expiry.left) > 0 || len(c.deleted) > 0 {
 		at = c.now.Mono
 	}
-	c.timers.set(&c.chores, at)
+	c.timers.set(&c.chores, max(at, c.choresNotBefore))
 }
 
 func (c *Coordinator) doChores() {
+	c.tombstoneBytes = 0
 	switch {
 	case len(c.deleted) > 0:
+		was := c.deleted[0]
+		c.onRevert(func(kafka.ErrorCode) {
+			// Nobody else will look for these.
+			c.deleted = append(c.deleted, was)
+			c.choresNotBefore = c.now.Mono.Add(millis(choresRetryMs))
+			c.planChores()
+		})
 		c.deleteSome(&c.deleted[0])
 		if len(c.deleted[0].left) == 0 {
 			c.deleted = slices.Delete(c.deleted, 0, 1)
@@ -74,7 +84,7 @@ func (c *Coordinator) deleteSome(d *deletedTopic) {
 			if !d.partitions[k] {
 				continue
 			}
-			if len(c.out.Records) >= tombstonesPerStep {
+			if !c.roomForTombstone(g.id, k) {
 				return
 			}
 			c.writeNoOffset(g.id, k)
@@ -106,7 +116,7 @@ func (c *Coordinator) offsetsOf(g *group) []offsetKey {
 func (c *Coordinator) expireSome() {
 	left := c.expiry.left
 	n := 0
-	for ; len(left) > 0 && n < groupsPerStep && len(c.out.Records) < tombstonesPerStep; n++ {
+	for ; len(left) > 0 && n < groupsPerStep; n++ {
 		// Groups of other kinds are left to those who serve them.
 		if g := c.group(left[0]); g != nil && g.foreign == nil && !c.expire(g) {
 			break // more of this group in the next step
@@ -131,7 +141,7 @@ func (c *Coordinator) expire(g *group) (done bool) {
 			all = false
 			continue
 		}
-		if len(c.out.Records) >= tombstonesPerStep {
+		if !c.roomForTombstone(g.id, k) {
 			return false
 		}
 		c.writeNoOffset(g.id, k)
@@ -140,8 +150,21 @@ func (c *Coordinator) expire(g *group) (done bool) {
 		all = true
 	}
 	if all && len(g.open) == 0 && m.state == empty {
+		if !c.roomForTombstone(g.id, offsetKey{}) {
+			return false
+		}
 		c.forget(g)
 	}
+	return true
+}
+
+// roomForTombstone counts one tombstone more, if the step has room for it.
+func (c *Coordinator) roomForTombstone(group string, k offsetKey) bool {
+	const perRecord = 32 // what a record takes beside the names
+	if c.tombstoneBytes >= tombstoneBytesPerStep {
+		return false
+	}
+	c.tombstoneBytes += perRecord + len(group) + len(k.topic)
 	return true
 }
 
