@@ -15,7 +15,7 @@ func (c *Coordinator) Kept() string {
 	var b strings.Builder
 	for _, id := range slices.Sorted(maps.Keys(c.groups)) {
 		g := *c.groups[id]
-		g.classic = nil
+		g.classic, g.simple = nil, false // after compaction, an empty group is no group
 		if g.void() {
 			continue
 		}
