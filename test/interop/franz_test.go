@@ -99,7 +99,7 @@ func refusals(t *testing.T, ctx context.Context, n *node) {
 	for _, k := range mustRequest[*kmsg.ApiVersionsResponse](t, ctx, cl, kmsg.NewPtrApiVersionsRequest()).ApiKeys {
 		keys = append(keys, k.ApiKey)
 	}
-	for _, group := range []int16{8, 9, 11, 12, 13, 14, 24, 25, 26, 68} {
+	for _, group := range []int16{24, 25, 26, 28, 68, 69, 76, 77} {
 		if slices.Contains(keys, group) {
 			t.Errorf("%s is advertised, but there are no coordinators", kmsg.NameForKey(group))
 		}
