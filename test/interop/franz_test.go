@@ -78,7 +78,7 @@ func autoCreate(t *testing.T, ctx context.Context, n *node) {
 
 // refusals: what this version does not have is refused in words that say so.
 func refusals(t *testing.T, ctx context.Context, n *node) {
-	for kind, key := range map[int8]string{0: "group", 1: "txn"} {
+	for kind, key := range map[int8]string{1: "txn"} {
 		r := askNode[*kmsg.FindCoordinatorResponse](t, n, &kmsg.FindCoordinatorRequest{CoordinatorType: kind, CoordinatorKeys: []string{key}}, 4)
 		c := r.Coordinators[0]
 		if c.ErrorCode != 15 || c.ErrorMessage == nil || !strings.Contains(*c.ErrorMessage, "does not coordinate") {
