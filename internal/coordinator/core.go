@@ -16,7 +16,7 @@ type Core interface {
 	// Replay applies a record: of the log while it is loaded, or one of its own
 	// that is about to be appended at that offset. A nil value is a tombstone.
 	// producer is NoProducerID for what is not part of a transaction. An error
-	// ends loading.
+	// ends loading. The same key may come again, the value belongs to the core.
 	Replay(at kafka.Offset, producer kafka.ProducerID, key, value record.Message) error
 	// EndTransaction applies a marker of the log.
 	EndTransaction(producer kafka.ProducerID, commit bool)

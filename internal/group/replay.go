@@ -119,12 +119,14 @@ func (c *Coordinator) replayOffset(producer kafka.ProducerID, id string, k offse
 		c.replayPending(producer, g, k, o)
 		return
 	}
-	was, had := g.offsets[k]
-	c.onRevert(func(kafka.ErrorCode) {
-		if !mutantKeepOffset {
-			g.restore(k, was, had)
-		}
-	})
+	if c.active { // loading, there is nothing to take back, and much to do
+		was, had := g.offsets[k]
+		c.onRevert(func(kafka.ErrorCode) {
+			if !mutantKeepOffset {
+				g.restore(k, was, had)
+			}
+		})
+	}
 	g.restore(k, o, true)
 }
 

@@ -39,7 +39,24 @@ type loader struct {
 	m       *Machine
 	work    batch.Workspace
 	unknown map[int16]bool // kinds of records that were told of
+
+	// Most records of a long log are offsets, under keys that come again and again:
+	// what is decoded is kept, or made many at a time.
+	keys    map[string]decodedKey
+	offsets []record.OffsetCommitValue
 }
+
+type decodedKey struct {
+	id int16
+	m  record.Message
+}
+
+const (
+	// maxKeptKeys bounds the keys that are kept while loading.
+	maxKeptKeys = 100_000
+	// offsetsAtATime is how many values are made together.
+	offsetsAtATime = 128
+)
 
 func (l *loader) run() error {
 	o := &l.m.opts
@@ -116,7 +133,7 @@ func (l *loader) marker(producer kafka.ProducerID, r *batch.Record) error {
 }
 
 func (l *loader) record(at kafka.Offset, producer kafka.ProducerID, r *batch.Record) error {
-	id, key, err := record.DecodeKey(l.m.opts.Kind, r.Key)
+	id, key, err := l.key(r.Key)
 	if errors.Is(err, record.ErrUnsupported) && key == nil {
 		// Of a later version, whose upgrade was given up (HC-103).
 		if !l.unknown[id] {
@@ -130,7 +147,7 @@ func (l *loader) record(at kafka.Offset, producer kafka.ProducerID, r *batch.Rec
 	}
 	var value record.Message
 	if r.Value != nil {
-		if value, _, err = record.DecodeValue(l.m.opts.Kind, id, r.Value); err != nil {
+		if value, err = l.value(id, key, r.Value); err != nil {
 			return fmt.Errorf("value at offset %d: %w", at, err)
 		}
 	}
@@ -138,6 +155,34 @@ func (l *loader) record(at kafka.Offset, producer kafka.ProducerID, r *batch.Rec
 		return fmt.Errorf("offset %d: %w", at, err)
 	}
 	return nil
+}
+
+func (l *loader) key(b []byte) (int16, record.Message, error) {
+	if k, ok := l.keys[string(b)]; ok {
+		return k.id, k.m, nil
+	}
+	id, m, err := record.DecodeKey(l.m.opts.Kind, b)
+	if err == nil {
+		if l.keys == nil || len(l.keys) >= maxKeptKeys {
+			l.keys = map[string]decodedKey{}
+		}
+		l.keys[string(b)] = decodedKey{id, m}
+	}
+	return id, m, err
+}
+
+func (l *loader) value(id int16, key record.Message, b []byte) (record.Message, error) {
+	if _, ok := key.(*record.OffsetCommitKey); !ok {
+		v, _, err := record.DecodeValue(l.m.opts.Kind, id, b)
+		return v, err
+	}
+	if len(l.offsets) == 0 {
+		l.offsets = make([]record.OffsetCommitValue, offsetsAtATime)
+	}
+	v := &l.offsets[0]
+	l.offsets = l.offsets[1:]
+	_, err := record.DecodeVersioned(b, v)
+	return v, err
 }
 
 // begin makes a loaded core active, or the Machine failed.
