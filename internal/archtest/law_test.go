@@ -29,7 +29,7 @@ var floors = []struct {
 var pure = append(append([]string{}, floors[0].packages...), floors[2].packages...)
 
 // testOnly packages are not part of the product.
-var testOnly = []string{"archtest", "sim", "sim/cmd", "record/gen", "bench/compare", "bench/compare/cmd"}
+var testOnly = []string{"archtest", "sim", "sim/cmd", "sim/groups", "sim/groups/cmd", "record/gen", "bench/compare", "bench/compare/cmd"}
 
 // apart are the floors whose packages never import each other.
 var apart = []string{"shells"}

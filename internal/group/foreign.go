@@ -14,10 +14,10 @@ type kind string
 
 // The kinds of groups of Apache Kafka 4.4.
 const (
-	classicKind  kind = "Classic"
-	consumerKind kind = "Consumer"
-	shareKind    kind = "Share"
-	streamsKind  kind = "Streams"
+	classicKind  kind = "classic"
+	consumerKind kind = "consumer"
+	shareKind    kind = "share"
+	streamsKind  kind = "streams"
 )
 
 // foreign is a group of a kind that is kept and shown, but not served: a JVM

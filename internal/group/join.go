@@ -47,15 +47,13 @@ func newJoiner(r *coordinator.Request, q *kmsg.JoinGroupRequest) *joiner {
 // Versions of JoinGroup with other rules.
 const (
 	memberIDRequiredSince = 4 // KIP-394
-	nullProtocolSince     = 7
 	skipAssignmentSince   = 9 // KIP-814
 )
 
 // refuseJoin answers a JoinGroup with an error.
 func (c *Coordinator) refuseJoin(w *waiter, member string, code kafka.ErrorCode) {
 	resp := kmsg.NewPtrJoinGroupResponse()
-	none := ""
-	resp.Generation, resp.MemberID, resp.ErrorCode, resp.Protocol = -1, member, int16(code), &none
+	resp.Generation, resp.MemberID, resp.ErrorCode = -1, member, int16(code)
 	c.reply(w.token, resp)
 }
 
@@ -214,9 +212,7 @@ func (c *Coordinator) addMember(m *classic, j *joiner, id string) {
 func (c *Coordinator) rejoin(m *classic, j *joiner) {
 	n, code := m.check(j.memberID, j.instanceID)
 	if code != 0 {
-		resp := kmsg.NewPtrJoinGroupResponse()
-		resp.Generation, resp.MemberID, resp.ErrorCode = -1, j.memberID, int16(code)
-		c.reply(j.token, resp)
+		c.refuseJoin(&j.waiter, j.memberID, code)
 		return
 	}
 	same := n.matches(j.protocols)
@@ -299,7 +295,7 @@ func (c *Coordinator) answerJoin(n *member, answer func(*waiter)) {
 func (c *Coordinator) replaceStatic(m *classic, j *joiner, n *member, id string) {
 	leader := m.leader
 	was := *n
-	c.answerJoin(n, func(w *waiter) { c.fence(w, n.id) })
+	c.answerJoin(n, func(w *waiter) { c.refuseJoin(w, n.id, kafka.ErrFencedInstanceID) })
 	c.answerSync(n, func(w *waiter) { c.refuseSync(w, kafka.ErrFencedInstanceID) })
 	c.rename(n, id)
 	c.change(n, j.protocols, j.rebalanceMs, j.sessionMs)
@@ -316,13 +312,6 @@ func (c *Coordinator) replaceStatic(m *classic, j *joiner, n *member, id string)
 	default:
 		c.maybeCompleteJoin(m)
 	}
-}
-
-// fence tells a static member that another has taken its place.
-func (c *Coordinator) fence(w *waiter, id string) {
-	resp := kmsg.NewPtrJoinGroupResponse()
-	resp.Generation, resp.MemberID, resp.ErrorCode = -1, id, int16(kafka.ErrFencedInstanceID)
-	c.reply(w.token, resp)
 }
 
 func (c *Coordinator) rename(n *member, id string) {

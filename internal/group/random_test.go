@@ -128,15 +128,15 @@ func (k *randomGroup) check(t *testing.T, h *harness) {
 // same compares the coordinator with ones that load its log.
 func same(t *testing.T, h *harness) {
 	t.Helper()
-	live := persistent(h.c)
+	live := h.c.Kept()
 	loaded := New(h.opts)
 	h.replay(loaded)
-	if got := persistent(loaded); got != live {
+	if got := loaded.Kept(); got != live {
 		t.Fatalf("live:\n%s\nfrom the log:\n%s", live, got)
 	}
 	compacted := New(h.opts)
 	replayCompacted(t, compacted, h.log)
-	if got := persistent(compacted); got != live {
+	if got := compacted.Kept(); got != live {
 		t.Fatalf("live:\n%s\nfrom the compacted log:\n%s", live, got)
 	}
 }
@@ -215,7 +215,7 @@ func TestLoadsAnyOrder(t *testing.T) {
 				}
 			}
 		}
-		if got := persistent(h.c); got != "" {
+		if got := h.c.Kept(); got != "" {
 			t.Fatalf("seed %d: left over %s", seed, got)
 		}
 	}

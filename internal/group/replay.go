@@ -14,6 +14,7 @@ type group struct {
 
 	// From the log, changed by replay only.
 	saved   *record.GroupMetadataValue // of a classic group; nil: none was written
+	simple  bool                       // made by a commit; goes with the group's tombstone
 	foreign *foreign                   // of another kind of group
 	offsets map[offsetKey]offset
 	open    map[offsetKey]int // offsets of open transactions: how many transactions
@@ -47,7 +48,7 @@ type offset struct {
 
 // void tells whether the log has nothing of the group, and nobody is in it.
 func (g *group) void() bool {
-	return g.saved == nil && g.foreign == nil && len(g.offsets) == 0 && len(g.open) == 0 && (g.classic == nil || g.classic.idle())
+	return g.saved == nil && !g.simple && g.foreign == nil && len(g.offsets) == 0 && len(g.open) == 0 && (g.classic == nil || g.classic.idle())
 }
 
 // write emits a record; the shell replays it.
@@ -102,14 +103,18 @@ func mismatch(key, value record.Message) error {
 
 func (c *Coordinator) replayGroup(id string, v *record.GroupMetadataValue) {
 	g := c.groupFor(id)
-	was := g.saved
-	c.onRevert(func(kafka.ErrorCode) { g.saved = was })
-	g.saved = v
+	was, simple := g.saved, g.simple
+	c.onRevert(func(kafka.ErrorCode) { g.saved, g.simple = was, simple })
+	g.saved, g.simple = v, simple && v != nil
 	c.mayBeEmpty(g)
 }
 
 func (c *Coordinator) replayOffset(producer kafka.ProducerID, id string, k offsetKey, o offset) {
 	g := c.groupFor(id)
+	if g.void() {
+		g.simple = true
+		c.onRevert(func(kafka.ErrorCode) { g.simple = false })
+	}
 	if producer != kafka.NoProducerID {
 		c.replayPending(producer, g, k, o)
 		return
