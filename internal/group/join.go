@@ -158,7 +158,7 @@ func (c *Coordinator) accepts(m *classic, id string) bool {
 func (c *Coordinator) joinNew(m *classic, j *joiner) {
 	if j.instanceID != nil {
 		id := *j.instanceID + "-" + uuidText(c.opts.UUID())
-		if old := m.static[*j.instanceID]; old != nil {
+		if old := m.static[*j.instanceID]; old != nil && !mutantTwoOfOne {
 			c.replaceStatic(m, j, old, id)
 			return
 		}

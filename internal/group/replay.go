@@ -120,7 +120,11 @@ func (c *Coordinator) replayOffset(producer kafka.ProducerID, id string, k offse
 		return
 	}
 	was, had := g.offsets[k]
-	c.onRevert(func(kafka.ErrorCode) { g.restore(k, was, had) })
+	c.onRevert(func(kafka.ErrorCode) {
+		if !mutantKeepOffset {
+			g.restore(k, was, had)
+		}
+	})
 	g.restore(k, o, true)
 }
 

@@ -51,7 +51,7 @@ func (c *Coordinator) sync(r *coordinator.Request, q *kmsg.SyncGroupRequest) {
 	}
 	c.answerSync(n, func(old *waiter) { c.refuseSync(old, kafka.ErrRebalanceInProgress) })
 	n.sync = w
-	if m.leader == n.id {
+	if m.leader == n.id || mutantAnyAssigns && len(q.GroupAssignment) > 0 {
 		c.assign(m, q)
 	}
 }
@@ -64,7 +64,7 @@ func (m *classic) checkSync(q *kmsg.SyncGroupRequest) (*member, kafka.ErrorCode)
 	switch {
 	case code != 0:
 		return nil, code
-	case q.Generation != m.generation:
+	case q.Generation != m.generation && !mutantAnyGeneration:
 		return nil, kafka.ErrIllegalGeneration
 	case differs(q.ProtocolType, text(m.protocolType)) || differs(q.Protocol, m.protocol):
 		return nil, kafka.ErrInconsistentGroupProtocol

@@ -216,6 +216,10 @@ func (m *Machine) revert(now kafka.Now, code kafka.ErrorCode) {
 		r.asker.Answer(nil, code)
 	}
 	m.out.Reset()
+	if mutantKeepRefused {
+		m.settle()
+		return
+	}
 	m.core.Revert(now, code, &m.out)
 	m.take(now)
 }

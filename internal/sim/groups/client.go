@@ -263,6 +263,11 @@ func (c *client) sync(joined *kmsg.JoinGroupResponse) {
 		c.w.values++
 		q.GroupAssignment = shareOut(joined.Members, fmt.Sprintf("%s/%d", c.memberID, c.w.values))
 	}
+	if len(q.GroupAssignment) == 0 && c.w.chance(10) {
+		// It does not lead and assigns everything to itself: nobody listens.
+		c.w.values++
+		q.GroupAssignment = shareOut([]kmsg.JoinGroupResponseMember{{MemberID: c.memberID}}, fmt.Sprintf("impostor %s/%d", c.memberID, c.w.values))
+	}
 	member, generation := c.memberID, c.generation
 	check := func(body any) {
 		if resp := body.(*kmsg.SyncGroupResponse); resp.ErrorCode == 0 {

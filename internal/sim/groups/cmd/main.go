@@ -10,6 +10,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"moldau/internal/sim/groups"
@@ -20,6 +21,7 @@ func main() {
 	seeds := flag.Uint64("seeds", 100, "how many seeds")
 	events := flag.Int("events", 10000, "events per seed while faults last")
 	trace := flag.Bool("trace", false, "print what happens; for one seed")
+	first := flag.Bool("first", false, "stop at the first violation")
 	twice := flag.Bool("twice", false, "run each seed twice and compare the traces")
 	flag.Parse()
 
@@ -27,6 +29,7 @@ func main() {
 	results := make([]groups.Result, *seeds)
 	next := make(chan uint64)
 	var wg sync.WaitGroup
+	var violated atomic.Bool
 	for range runtime.GOMAXPROCS(0) {
 		wg.Go(func() {
 			for i := range next {
@@ -39,15 +42,23 @@ func main() {
 					r.Violation = fmt.Errorf("seed %d: two runs, two traces", cfg.Seed)
 				}
 				results[i] = r
+				if r.Violation != nil {
+					violated.Store(true)
+				}
 			}
 		})
 	}
+	began := *seeds
 	for i := range *seeds {
+		if *first && violated.Load() {
+			began = i
+			break
+		}
 		next <- i
 	}
 	close(next)
 	wg.Wait()
-	os.Exit(report(results, time.Since(start)))
+	os.Exit(report(results[:began], time.Since(start)))
 }
 
 func report(results []groups.Result, took time.Duration) int {
