@@ -415,16 +415,17 @@ func TestHC156PipelinedCommitsKeepTheirOrder(t *testing.T) {
 	work.Wait()
 }
 
-// rounds of Trap 13; the long run is for -count and the nightly job.
-const trap13Rounds = 1000
-
 // Trap 13: what a connection that was reset has left behind does not run after
 // the client has come back. Fails without the look at the connection before each
 // step.
 func TestTrap13CommitsOfADeadConnection(t *testing.T) {
 	n, c := startGroups(t)
 	rnd := rand.New(rand.NewPCG(1, 2))
-	for round := range int64(trap13Rounds) {
+	rounds := int64(10_000)
+	if testing.Short() {
+		rounds = 500
+	}
+	for round := range rounds {
 		group := fmt.Sprint("g", round%7)
 		conn, err := net.Dial("tcp", n.addr)
 		must(t, err)
