@@ -54,6 +54,9 @@ type part struct {
 	take func(body any, code kafka.ErrorCode)
 }
 
+// Gone implements statemachine.Asker.
+func (p *part) Gone() bool { return p.q.c.Broken() }
+
 // Waits implements statemachine.Asker: the request may wait for minutes, and the
 // core has copied what it needs.
 func (p *part) Waits() {

@@ -62,6 +62,8 @@ func (s *slot) Drop(err error) {
 	s.Fill(nil)
 }
 
+func (s *slot) Broken() bool { return false }
+
 func (s *slot) FreeFrame() { s.freed.Store(true) }
 
 func (s *slot) OnGone(f func()) bool {

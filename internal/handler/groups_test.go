@@ -2,7 +2,6 @@ package handler
 
 import (
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,7 +18,6 @@ import (
 
 // oneCoordinator is the coordinator of all groups, on a log that is nowhere.
 type oneCoordinator struct {
-	mu      sync.Mutex
 	end     kafka.Offset
 	refuses kafka.ErrorCode // of appends
 	hold    bool            // nothing is committed

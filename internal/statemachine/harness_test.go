@@ -299,9 +299,12 @@ type answered struct {
 	code   kafka.ErrorCode
 	done   chan struct{}
 	inStep func()
+	gone   bool
 }
 
 func ask() *answered { return &answered{done: make(chan struct{})} }
+
+func (a *answered) Gone() bool { return a.gone }
 
 func (a *answered) Waits() {
 	a.mu.Lock()

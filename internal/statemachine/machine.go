@@ -44,6 +44,10 @@ type Timer interface {
 
 // Asker is who has submitted a request.
 type Asker interface {
+	// Gone tells whether nobody waits for the answer any more. It is asked right
+	// before the core would get the request: what a dead connection has left behind
+	// must not be done after what its client has sent since (Trap 13).
+	Gone() bool
 	// Waits says that the request will be answered later than in the step in which
 	// the core got it: nothing of its body is used any more.
 	Waits()

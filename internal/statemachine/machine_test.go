@@ -209,6 +209,17 @@ func TestWaitsTellsOfRequestsInTheCore(t *testing.T) {
 	a.want(t, nil, 0)
 }
 
+// Trap 13: fails if step does not ask.
+func TestTrap13WhoIsGoneChangesNothing(t *testing.T) {
+	w := newWorld(t).start()
+	w.ask(key("a", 2))
+	dead := ask()
+	dead.gone = true
+	w.m.Submit(coordinator.Request{Body: key("a", 1)}, dead)
+	dead.want(t, nil, kafka.ErrNotCoordinator)
+	w.ask(at{"a"}).want(t, int64(2), 0)
+}
+
 func TestDeadlines(t *testing.T) {
 	w := newWorld(t).start()
 	w.core.deadline = w.now.Mono.Add(time.Second)

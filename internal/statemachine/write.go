@@ -101,6 +101,10 @@ func (m *Machine) step(e *event) {
 		}
 		return
 	}
+	if e.asker != nil && e.asker.Gone() {
+		e.asker.Answer(nil, kafka.ErrNotCoordinator)
+		return
+	}
 	now := m.opts.Now()
 	m.out.Reset()
 	if e.asker == nil {

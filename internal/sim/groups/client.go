@@ -171,6 +171,7 @@ func (c *client) delay() time.Duration {
 // asker is where the coordinator's answer goes.
 type asker struct{ done func(any, kafka.ErrorCode) }
 
+func (a *asker) Gone() bool                            { return false } // lost requests come late, as from a network
 func (a *asker) Waits()                                {}
 func (a *asker) Answer(body any, code kafka.ErrorCode) { a.done(body, group.StorageError(code)) }
 

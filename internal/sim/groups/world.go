@@ -278,6 +278,7 @@ func (w *world) compare() {
 // probe is answered and tells only whether it was.
 type probe struct{ done func(kafka.ErrorCode) }
 
+func (p *probe) Gone() bool                         { return false }
 func (p *probe) Waits()                             {}
 func (p *probe) Answer(_ any, code kafka.ErrorCode) { p.done(code) }
 
