@@ -46,6 +46,7 @@ func Open(opt Options) (*Log, Report, error) {
 	l.config.Store(opt.Config)
 	l.recoveryPoint = opt.RecoveryPoint
 	l.snapSynced = opt.RecoveryPoint
+	l.cleanedTo = opt.CleanedTo
 	ld := &loader{Log: l, opt: opt}
 	if err := ld.load(); err != nil {
 		for _, s := range ld.opened() {
@@ -245,10 +246,22 @@ func (ld *loader) finishSwap(list []vfs.DirEntry, swaps []string) error {
 			}
 		}
 	}
-	for _, name := range swaps {
-		ld.rep.Rebuilt = append(ld.rep.Rebuilt, name)
-		ld.namesGen.Add(1)
-		if err := ld.fs().Rename(ld.Dir()+"/"+name, ld.Dir()+"/"+name[:len(name)-len(extSwap)]); err != nil {
+	// Durable step by step, as in Swap: a power loss must not bring an old segment
+	// back beside the new one, nor lose a side file that has its name already.
+	if err := ld.fs().SyncDir(ld.Dir()); err != nil {
+		return err
+	}
+	for _, logs := range []bool{true, false} {
+		for _, name := range swaps {
+			if hasSuffix(name, extLog+extSwap) != logs {
+				continue
+			}
+			ld.rep.Rebuilt = append(ld.rep.Rebuilt, name)
+			if err := ld.fs().Rename(ld.Dir()+"/"+name, ld.Dir()+"/"+name[:len(name)-len(extSwap)]); err != nil {
+				return err
+			}
+		}
+		if err := ld.fs().SyncDir(ld.Dir()); err != nil {
 			return err
 		}
 	}

@@ -145,8 +145,10 @@ type reader struct {
 // are bounded by segment size.
 const maxEntryBytes = 1 << 30
 
-func newReader(f io.ReaderAt, pos, size int64) *reader {
-	return &reader{walker: newWalker(f, pos, size, make([]byte, readChunk)), limit: maxEntryBytes}
+func newReader(f io.ReaderAt, pos, size int64) *reader { return newReaderOf(f, pos, size, readChunk) }
+
+func newReaderOf(f io.ReaderAt, pos, size int64, chunk int) *reader {
+	return &reader{walker: newWalker(f, pos, size, make([]byte, chunk)), limit: maxEntryBytes}
 }
 
 // readChunk is how much a reader takes at once.

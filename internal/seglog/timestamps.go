@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -67,8 +68,24 @@ func (l *Log) largestTimestamp(s *segment) (kafka.WallMs, error) {
 // timestamp is ≥ ts and whose offset is below upper. ok is false if there is
 // none. (UnifiedLog.fetchOffsetByTimestamp.)
 func (l *Log) OffsetForTimestamp(ts kafka.WallMs, upper kafka.Offset) (TimestampOffset, bool, error) {
+	return l.steadily(func(segs []*segment) (TimestampOffset, bool, error) { return l.offsetForTimestamp(segs, ts, upper) })
+}
+
+// steadily starts a search over when segments were replaced or deleted under it.
+func (l *Log) steadily(search func([]*segment) (TimestampOffset, bool, error)) (TimestampOffset, bool, error) {
+	for attempt := 1; ; attempt++ {
+		segs := l.segs.Load()
+		found, ok, err := search(*segs)
+		if errors.Is(err, fs.ErrNotExist) && attempt < maxReadAttempts && l.segs.Load() != segs {
+			continue
+		}
+		return found, ok, err
+	}
+}
+
+func (l *Log) offsetForTimestamp(segs []*segment, ts kafka.WallMs, upper kafka.Offset) (TimestampOffset, bool, error) {
 	from := l.StartOffset()
-	for _, s := range l.list() {
+	for _, s := range segs {
 		if s.base >= upper {
 			break
 		}
@@ -92,10 +109,12 @@ func (l *Log) OffsetForTimestamp(ts kafka.WallMs, upper kafka.Offset) (Timestamp
 
 // MaxTimestamp finds the first record with the largest timestamp of the log,
 // ListOffsets' −3 (KIP-734). ok is false if the log holds no record.
-func (l *Log) MaxTimestamp() (TimestampOffset, bool, error) {
+func (l *Log) MaxTimestamp() (TimestampOffset, bool, error) { return l.steadily(l.maxTimestampIn) }
+
+func (l *Log) maxTimestampIn(segs []*segment) (TimestampOffset, bool, error) {
 	var best *segment
 	bestTs := kafka.NoTimestamp
-	for _, s := range l.list() {
+	for _, s := range segs {
 		ts, err := l.largestTimestamp(s)
 		if err != nil {
 			return TimestampOffset{}, false, err

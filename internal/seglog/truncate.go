@@ -167,6 +167,7 @@ func truncateFile(f vfs.File, size int64) error {
 func (l *Log) truncated(end kafka.Offset, now kafka.WallMs) error {
 	l.start.Store(min(l.start.Load(), int64(end)))
 	l.recoveryPoint = min(l.recoveryPoint, end)
+	l.cleanedTo = min(l.cleanedTo, end)
 	list, changed := l.epochList().truncateEnd(end)
 	l.setEpochs(list, changed)
 	l.snapSynced = min(l.snapSynced, end)
@@ -212,6 +213,7 @@ func (l *Log) TruncateFully(newStart kafka.Offset, now kafka.WallMs) ([]RemovalJ
 	l.segs.Store(&[]*segment{s})
 	l.tail.Store(nil)
 	l.recoveryPoint = min(l.recoveryPoint, newStart)
+	l.cleanedTo = min(l.cleanedTo, newStart)
 	l.setEpochs(nil, true)
 	l.snapSynced = 0
 	if err := l.dropSnapshots(func(kafka.Offset) bool { return true }); err != nil {
