@@ -98,7 +98,7 @@ func (s *Store) chores(start kafka.Mono) []*chore {
 		{every: ms(s.opts.RetentionCheckMs), next: start.Add(ms(s.opts.InitialTaskDelayMs)), do: s.retainAll},
 		{every: ms(s.opts.HighCheckpointMs), do: func(kafka.Now) { s.checkpointHigh() }},
 		{every: ms(s.opts.FlushCheckpointMs), do: func(kafka.Now) { s.checkpointRecovery() }},
-		{every: ms(s.opts.StartCheckpointMs), do: func(kafka.Now) { s.checkpointStart() }},
+		{every: ms(s.opts.StartCheckpointMs), do: func(kafka.Now) { s.checkpointStart(); s.checkpointCleaner() }},
 		{every: 10 * time.Minute, do: s.expireProducers},
 		{every: keeperTick, do: s.removeDue, idle: func() bool { return !s.removals.waiting() }},
 		{every: keeperTick, do: s.flushDue, idle: func() bool { return !s.flushByTime.Load() }},
@@ -146,8 +146,8 @@ func (s *Store) retainAll(now kafka.Now) {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		log := p.log.Load()
-		if p.closed || log == nil || p.dir.failed.Load() {
-			return
+		if p.closed || log == nil || p.dir.failed.Load() || p.cleaning != nil {
+			return // what is being cleaned waits for the next check
 		}
 		before := log.StartOffset()
 		jobs, err := log.Retain(now.Wall, p.state.HighWatermark())
@@ -290,7 +290,7 @@ func (s *Store) forget(d *directory, tp kafka.TopicPartition) error {
 	if !d.isStale(tp) {
 		return nil
 	}
-	return errors.Join(s.checkpointRecovery(), s.checkpointStart(), s.checkpointHigh())
+	return errors.Join(s.checkpointRecovery(), s.checkpointStart(), s.checkpointHigh(), s.checkpointCleaner())
 }
 
 func (s *Store) checkpointHigh() error {
@@ -337,13 +337,15 @@ func (s *Store) Close() error {
 		d.appended.Store(true)
 		d.recoveryMoved.Store(true)
 		d.startMoved.Store(true)
+		d.cleanerMoved.Store(true)
 	}
 	for d := range dirty {
 		d.appended.Store(false) // its checkpoints stay as they are
 		d.recoveryMoved.Store(false)
 		d.startMoved.Store(false)
+		d.cleanerMoved.Store(false)
 	}
-	errs = append(errs, s.checkpointHigh(), s.checkpointRecovery(), s.checkpointStart())
+	errs = append(errs, s.checkpointHigh(), s.checkpointRecovery(), s.checkpointStart(), s.checkpointCleaner())
 	for _, d := range s.dirs {
 		if d.failed.Load() || dirty[d] || s.damaged(d) || errors.Join(errs...) != nil {
 			continue

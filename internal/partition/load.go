@@ -52,10 +52,12 @@ func (s *Store) Load(img *metadata.Image) error {
 		s.complete(t, img, now)
 		return true
 	})
+	s.cleaner.configure(CleanerSettingsOf(s.Layers(img, "")))
 	if !s.byHand {
 		s.work.Add(2)
 		go s.keep()
 		go s.flusher()
+		s.cleaner.start()
 	}
 	return nil
 }
@@ -92,6 +94,7 @@ func (s *Store) scan(d *directory, img *metadata.Image, now kafka.WallMs) ([]fou
 			out = append(out, found{dir: d, folder: f, id: id, hw: hw, damage: damage, opts: seglog.Options{
 				Env: s.env, Dir: path, Clean: d.Clean, Now: now,
 				StartOffset: marks.start[f.TopicPartition], RecoveryPoint: rp, Committed: min(rp, hw),
+				CleanedTo: marks.cleaner[f.TopicPartition],
 			}})
 		}
 	}
@@ -180,7 +183,7 @@ func (s *Store) addAll(todo []found, parts []*Partition) {
 func (s *Store) open(f *found, settings *Settings) *Partition {
 	p := s.newPartition(f.id, f.folder.TopicPartition, f.dir, settings)
 	p.idDurable = true
-	kept := marks{recovery: f.opts.RecoveryPoint, high: f.hw, start: f.opts.StartOffset}
+	kept := marks{recovery: f.opts.RecoveryPoint, high: f.hw, start: f.opts.StartOffset, cleaner: f.opts.CleanedTo}
 	if f.damage != nil {
 		p.breakDown(f.damage, kept)
 		return p

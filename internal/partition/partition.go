@@ -38,6 +38,8 @@ type Partition struct {
 	idDurable   bool         // partition.metadata is on disk
 	lastFlushMs kafka.WallMs // when flush.ms began to count; 0: nothing unflushed
 	base        kafka.Offset // of the active segment, to see it roll
+	cleaning    *cleanRun    // the pass of compaction under way
+	uncleanable bool         // a pass has failed and would again, until settings change
 
 	unmade bool // the disk was full when it was created; belongs to the store's mu
 }
@@ -302,7 +304,11 @@ func (p *Partition) assign(a replica.Assignment, now kafka.WallMs) {
 	p.mu.Lock()
 	log := p.log.Load()
 	a.MinInSync = p.Settings().MinInSync
+	role := p.state.Role()
 	fresh := p.state.Assign(a)
+	if p.state.Role() != role {
+		p.abortCleaning()
+	}
 	p.view.Store(&view{role: p.state.Role(), leader: a.Leader, epoch: a.LeaderEpoch})
 	if log != nil && !p.dir.failed.Load() && p.broken == nil {
 		if fresh {
@@ -328,6 +334,7 @@ func (p *Partition) configure(s *Settings) {
 	}
 	log.SetConfig(s.Log)
 	p.mu.Lock()
+	p.uncleanable = false
 	if a := p.state.Assignment(); a.MinInSync != s.MinInSync {
 		a.MinInSync = s.MinInSync
 		p.state.Assign(a)

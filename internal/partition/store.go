@@ -61,6 +61,7 @@ type Store struct {
 
 	removals removals
 	flushes  chan *Partition
+	cleaner  cleaner
 	stop     chan struct{}
 	work     sync.WaitGroup
 	// checkpointing is held while a checkpoint file is written.
@@ -92,6 +93,7 @@ func New(opts Options) *Store {
 	}
 	s.env.Jitter = func(n int64) int64 { return int64(opts.Random() % uint64(n)) }
 	s.env.ProducerExpirationMs.Store(opts.ProducerExpireMs)
+	s.cleaner = cleaner{store: s, wake: make(chan struct{})}
 	for _, d := range opts.Dirs {
 		s.dirs = append(s.dirs, &directory{Dir: d, log: opts.Log, onFailed: s.directoryFailed})
 	}
@@ -233,6 +235,10 @@ func (s *Store) applyConfigs(d *metadata.Delta, img *metadata.Image) {
 		case metadata.BrokerResource:
 			if r.Name != "" && r.Name != strconv.Itoa(int(s.opts.Self)) {
 				continue
+			}
+			s.cleaner.configure(CleanerSettingsOf(s.Layers(img, "")))
+			if !s.byHand {
+				s.cleaner.start()
 			}
 			s.topics.Range(func(id, t any) bool {
 				s.configure(id.(kafka.TopicID), s.settings(img, t.(*topic).name))
@@ -377,8 +383,10 @@ func (s *Store) discard(p *Partition, now kafka.WallMs) {
 	p.closed = true
 	p.view.Store(&view{leader: kafka.NoNode, epoch: kafka.NoEpoch})
 	log := p.log.Swap(nil)
+	run := p.abortCleaning()
 	p.mu.Unlock()
 	p.watch.wake()
+	run.wait() // it must not make files in the folder of a new partition of the same name
 	p.dir.count.Add(-1)
 	p.dir.discarded(p.tp)
 	if p.dir.failed.Load() {
