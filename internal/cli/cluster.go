@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -161,6 +162,7 @@ func (l *layout) run(ctx context.Context, w io.Writer) error {
 	}
 	var wait sync.WaitGroup
 	var out sync.Mutex
+	var ended atomic.Int32
 	say := func(format string, a ...any) {
 		out.Lock()
 		defer out.Unlock()
@@ -184,11 +186,33 @@ func (l *layout) run(ctx context.Context, w io.Writer) error {
 		wait.Go(func() {
 			err := cmd.Wait()
 			if ctx.Err() == nil {
-				say("node %d has ended (%v); start it again with: moldau server --config %s", id, err, l.file(id))
+				say("node %d has ended (%v): %s\n  start it again with: moldau server --config %s", id, err, lastLine(log.Name()), l.file(id))
+				ended.Add(1)
 			}
 		})
 	}
 	say("\nTry:  moldau quorum describe --bootstrap-server %s", l.clients(1))
 	wait.Wait()
+	if int(ended.Load()) == l.nodes {
+		return errors.New("all nodes have ended")
+	}
 	return nil
+}
+
+// lastLine is the end of a node's log: why it has ended.
+func lastLine(name string) string {
+	const most = 4096
+	f, err := os.Open(name)
+	if err != nil {
+		return err.Error()
+	}
+	defer f.Close()
+	if at, err := f.Seek(0, io.SeekEnd); err == nil && at > most {
+		_, _ = f.Seek(-most, io.SeekEnd)
+	} else {
+		_, _ = f.Seek(0, io.SeekStart)
+	}
+	b, _ := io.ReadAll(io.LimitReader(f, most))
+	text := strings.TrimSpace(string(b))
+	return text[strings.LastIndexByte(text, '\n')+1:]
 }

@@ -88,11 +88,14 @@ func (q *Replica) control(ev controller.Event) {
 		n := len(q.pending)
 		q.pending, q.tip = append(q.pending, entries...), entries[len(entries)-1].image
 		if err := q.step(raft.Propose{Epoch: q.led, Batches: batches}); err != nil {
+			epoch := q.led
 			q.pending = q.pending[:min(n, len(q.pending))]
 			q.revert()
 			for _, r := range out.Replies {
 				q.answer(r.Token, nil, ErrNotController)
 			}
+			// A controller that cannot write must not lead on (KAFKA-13104).
+			q.step(raft.Resign{Epoch: epoch})
 			return
 		}
 	}

@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	// maxReplicas bounds the replicas whose progress a leader keeps; fetches
-	// of more are served but not tracked.
+	// maxReplicas bounds the replicas whose progress a leader keeps, voters
+	// apart; fetches of more are served but not tracked.
 	maxReplicas = 4096
 	// maxParked bounds the fetches that wait at a leader; the oldest returns early.
 	maxParked = 4096
@@ -116,7 +116,8 @@ func (c *Core) tryFetch(r *FetchRequest, fresh bool) *FetchResponse {
 		f.SnapshotID = at
 	default:
 		if fresh && r.Replica.ID >= 0 {
-			c.lead.touched(c.knownAs(r.Replica), r.FetchOffset, c.log.end, c.now)
+			key := c.knownAs(r.Replica)
+			c.lead.touched(key, c.voters().Contains(key), r.FetchOffset, c.log.end, c.now)
 			c.contact(r.Replica)
 			c.advance()
 		}

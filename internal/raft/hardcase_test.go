@@ -1,6 +1,12 @@
 package raft
 
-import "testing"
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"moldau/internal/kafka"
+)
 
 // Each comment names the one-line change that makes the script fail.
 
@@ -120,3 +126,21 @@ func TestFarEpochsAreNotBelieved(t *testing.T) { runScript(t, "epochs.txt") }
 // Fails if sendFetch takes a leader that hangs for a healthy one as soon as it
 // has been asked again.
 func TestHC011HangingLeader(t *testing.T) { runScript(t, "hc011hang.txt") }
+
+// Whoever reaches the leader may fetch under thousands of ids: what voters have
+// is still counted. Fails if touched does not let voters in.
+func TestManyObserversDoNotKeepVotersOut(t *testing.T) {
+	s := &script{t: t, sent: map[kafka.NodeID]uint64{}}
+	for _, line := range []string{
+		"new id=1 voters=1,2,3 log=0/1 end=5 state=1,-1,-1", "start", "flushed seq=1 to=5/1", "wait 4000",
+		"voted from=2 epoch=1 yes", "voted from=2 epoch=2 yes", "flushed seq=2 to=6/2",
+	} {
+		s.run(line)
+	}
+	for id := range maxReplicas + 10 {
+		s.run(fmt.Sprintf("fetch from=%d dir=%d epoch=2 at=6/2", 1000+id, 1000+id))
+	}
+	if out := s.run("fetch from=2 epoch=2 at=6/2"); !strings.Contains(out, "high watermark 6") || !strings.Contains(out, "led 2") {
+		t.Errorf("the voter's fetch does not count:\n%s", out)
+	}
+}

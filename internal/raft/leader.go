@@ -167,13 +167,14 @@ func (c *Core) setHighWatermark(to kafka.Offset) {
 	c.out.HighWatermark = &to
 }
 
-// touched records a fetch of the replica at offset.
-func (l *lead) touched(key ReplicaKey, offset, ourEnd kafka.Offset, now kafka.Now) *progress {
+// touched records a fetch of the replica at offset. A voter always counts,
+// however many others have come before it.
+func (l *lead) touched(key ReplicaKey, voter bool, offset, ourEnd kafka.Offset, now kafka.Now) {
 	p := l.replicas[key]
 	if p == nil {
 		l.dropIdle(now)
-		if len(l.replicas) >= maxReplicas {
-			return nil
+		if len(l.replicas) >= maxReplicas && !voter {
+			return
 		}
 		p = &progress{key: key, end: kafka.NoOffset, caughtUp: kafka.NoTimestamp}
 		l.replicas[key] = p
@@ -184,7 +185,6 @@ func (l *lead) touched(key ReplicaKey, offset, ourEnd kafka.Offset, now kafka.No
 		p.caughtUp = max(p.caughtUp, p.lastFetch.Wall)
 	}
 	p.end, p.lastFetch, p.fetchedAt, p.hasFetch = offset, now, ourEnd, true
-	return p
 }
 
 // dropIdle forgets replicas that have not fetched for long.
