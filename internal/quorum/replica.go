@@ -286,6 +286,9 @@ func (q *Replica) step(ev raft.Event) (rejected error) {
 		q.newLed = nil
 		q.lead(epoch)
 	}
+	if q.led != kafka.NoEpoch && (q.core.Role() != raft.Leader || q.core.Election().Epoch != q.led) {
+		panic(fmt.Sprintf("quorum: the controller acts for epoch %d, which this node does not lead", q.led))
+	}
 	return out.Rejected
 }
 

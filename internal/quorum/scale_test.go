@@ -155,6 +155,10 @@ func BenchmarkFailover(b *testing.B) {
 				b.Fatal(err)
 			}
 			writeScale(b, dir, img, set)
+			state := raft.ElectionState{Epoch: img.Provenance().Epoch, Leader: kafka.NoNode, Voted: raft.NoReplica}
+			if err := saveQuorumState(vfs.OS{}, filepath.Join(dir, Folder), state, 1, set); err != nil {
+				b.Fatal(err)
+			}
 			o.FS, o.Dir = vfs.OS{}, dir
 			o.Raft.ElectionTimeout, o.Raft.FetchTimeout, o.Raft.FastFailover = time.Second, 2*time.Second, true
 			o.Controller.SessionTimeout = time.Hour
@@ -168,6 +172,8 @@ func BenchmarkFailover(b *testing.B) {
 		m.mu.Lock()
 		m.gone[leader.id] = true
 		m.mu.Unlock()
+		// What is on its way arrives before the loss, as on a real connection.
+		<-time.After(200 * time.Millisecond)
 		epoch := leader.Leader().Epoch
 		b.StartTimer()
 		for _, n := range nodes {

@@ -49,7 +49,7 @@ func (p meshPort) Room() int { return 1 << 30 }
 func (p meshPort) Reply(r raft.Reply) {
 	p.m.mu.Lock()
 	defer p.m.mu.Unlock()
-	if f := p.m.reply[r.Token]; f != nil {
+	if f := p.m.reply[r.Token]; f != nil && !p.m.gone[p.id] {
 		delete(p.m.reply, r.Token)
 		if part, ok := r.Body.(*raft.FetchSnapshotResponse); ok && len(part.Bytes) > 0 && p.m.damage > 0 {
 			p.m.damage--

@@ -205,7 +205,8 @@ type Effects struct {
 	Resigned *kafka.Epoch
 	// Led tells that this node leads the epoch and that all before it is
 	// committed: once the application has replayed up to HighWatermark it may
-	// propose (HC-016).
+	// propose (HC-016). If the step has also Resigned, that was of an earlier
+	// epoch: a leadership that does not outlast its step is not announced.
 	Led *kafka.Epoch
 	// Rejected tells why a Propose was not taken. Nothing was appended.
 	Rejected error

@@ -88,6 +88,10 @@ func TestHC027VotersFallAndTimersFollow(t *testing.T) { runScript(t, "hc027.txt"
 // Fails if changeCommitted does not resign, or advance counts the leader anyway.
 func TestHC028LeaderRemovesItself(t *testing.T) { runScript(t, "hc028.txt") }
 
+// A leadership that begins and ends in one step was none: an application told of
+// the end first and of the beginning afterwards would act for ever.
+func TestHC028RemovedBeforeItLed(t *testing.T) { runScript(t, "hc028late.txt") }
+
 // Fails if position or contact look at replicas that are no voters.
 func TestHC029RemovedNodesDoNotCount(t *testing.T) { runScript(t, "hc029.txt") }
 

@@ -67,8 +67,11 @@ func (c *Core) enter(role Role, el ElectionState) {
 	if ch := wasLead.change; ch != nil {
 		c.answerChange(ch, kafka.ErrNotLeaderForPartition, "")
 	}
-	if wasLead.led {
-		epoch := wasLead.epoch
+	switch epoch := wasLead.epoch; {
+	case !wasLead.led:
+	case c.out.Led != nil && *c.out.Led == epoch:
+		c.out.Led = nil // ended in the step in which it began: nobody needs to know
+	default:
 		c.out.Resigned = &epoch
 	}
 }
