@@ -1,0 +1,31 @@
+package partition
+
+import (
+	"testing"
+
+	"moldau/internal/vfs"
+)
+
+// A transaction index that is damaged concerns its log: it is set aside, served as
+// before, and its directory stays in service. Without the wrapping in abortedTxns
+// one bad side file would take every partition of the disk offline.
+func TestHC128BadTransactionIndexIsSetAside(t *testing.T) {
+	for name, content := range map[string][]byte{
+		"cut short":       make([]byte, 33),
+		"unknown version": append([]byte{0, 9}, make([]byte, 32)...),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t).mustOpen()
+			p := r.compacted("bad")
+			r.fill(p, 60)
+			f, err := r.fs.Open("/a/bad-0/00000000000000000000.txnindex", vfs.CreateTruncate)
+			must(t, err)
+			_, err = f.WriteAt(content, 0)
+			must(t, err)
+			must(t, f.Close())
+			if r.s.cleaner.cleanOne() || !p.uncleanable || p.dir.failed.Load() {
+				t.Fatalf("set aside %v, directory offline %v:\n%s", p.uncleanable, p.dir.failed.Load(), r.log.String())
+			}
+		})
+	}
+}
