@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -57,6 +58,11 @@ Kill one of the processes that it names, and look at the others:
 			if l.nodes < 1 || l.nodes > 9 {
 				return errors.New("--nodes is from 1 to 9")
 			}
+			dir, err := filepath.Abs(l.dir) // the files must not depend on where the command was run
+			if err != nil {
+				return err
+			}
+			l.dir = dir
 			if err := l.make(); err != nil {
 				return err
 			}
@@ -160,6 +166,9 @@ func (l *layout) run(ctx context.Context, w io.Writer) error {
 	if err != nil {
 		return err
 	}
+	// The nodes end with the thread that has started them.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var wait sync.WaitGroup
 	var out sync.Mutex
 	var ended atomic.Int32
@@ -176,8 +185,9 @@ func (l *layout) run(ctx context.Context, w io.Writer) error {
 		cmd := exec.CommandContext(ctx, self, "server", "--config", l.file(id))
 		cmd.Stdout, cmd.Stderr = log, log
 		cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-		// A terminal's interrupt goes to the whole group; the nodes stop by ours.
-		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		// A terminal's interrupt goes to the whole group; the nodes stop by ours,
+		// and if this process is killed they stop, too.
+		cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
 		err = errors.Join(cmd.Start(), log.Close())
 		if err != nil {
 			return err

@@ -316,8 +316,25 @@ func (c *Core) sendEnd() {
 	}
 }
 
+// endAcknowledged counts who knows that this leader has resigned. One that is
+// no voter any more has nothing else to wait for: nobody tells it who leads, so
+// it looks for itself.
 func (c *Core) endAcknowledged(from kafka.NodeID) {
-	if c.role == Resigned {
-		c.resign.unacked = slices.DeleteFunc(c.resign.unacked, func(id kafka.NodeID) bool { return id == from })
+	if c.role != Resigned {
+		return
 	}
+	c.resign.unacked = slices.DeleteFunc(c.resign.unacked, func(id kafka.NodeID) bool { return id == from })
+	if len(c.resign.unacked) == 0 && !c.mayStand() && !c.shutdown {
+		c.leaveResigned()
+	}
+}
+
+// leaveResigned follows whoever leads next. The epoch must rise: others may
+// still take this node for its leader.
+func (c *Core) leaveResigned() {
+	if c.exhausted() {
+		return
+	}
+	c.timer = kafka.Never
+	c.becomeUnattached(c.election.Epoch+1, kafka.NoNode)
 }

@@ -204,10 +204,8 @@ func (c *Core) expireRole() {
 			c.becomeProspective()
 		}
 	case Resigned:
-		if due && !c.shutdown && !c.exhausted() {
-			// The epoch must rise: others may still take this node for its leader.
-			c.timer = kafka.Never
-			c.becomeUnattached(c.election.Epoch+1, kafka.NoNode)
+		if due && !c.shutdown {
+			c.leaveResigned()
 		}
 	case Leader:
 		c.expireLeader()

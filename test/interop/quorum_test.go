@@ -199,11 +199,16 @@ func TestKafkasToolsOnAQuorum(t *testing.T) {
 	}
 	gone := int(q.LeaderID) // the active one removes itself
 	says(t, "remove-controller", tool(t, append(append([]string{"metadata-quorum"}, at...), "remove-controller", "--controller-id", fmt.Sprint(gone), "--controller-directory-id", v.dirs[gone-1])...), "Removed KRaft controller")
-	eventually(t, "two voters", func() error {
+	eventually(t, "two voters, and the removed one follows", func() error {
 		if q, err = describeQuorum(t, b); err != nil || len(q.CurrentVoters) != 2 {
 			return fmt.Errorf("%+v %v", q, err)
 		}
-		return nil
+		for _, o := range q.Observers {
+			if int(o.ReplicaID) == gone && o.LastCaughtUpTimestamp > 0 {
+				return nil
+			}
+		}
+		return fmt.Errorf("node %d is not among the observers %+v", gone, q.Observers)
 	})
 	says(t, "add-controller", tool(t, append([]string{"metadata-quorum", "--command-config", v.nodes[gone-1].properties()}, append(at, "add-controller")...)...), "Added controller")
 	eventually(t, "three voters", func() error {
