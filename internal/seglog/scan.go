@@ -20,6 +20,7 @@ type entry struct {
 	maxTs kafka.WallMs
 	epoch kafka.Epoch // NoEpoch for old formats
 	magic int8
+	empty bool // of a batch: compaction left no record in it
 }
 
 func (e *entry) next() kafka.Offset { return e.last + 1 }
@@ -60,7 +61,7 @@ func parseHead(buf []byte, pos, size int64) (entry, error) {
 		if b.LastOffsetDelta() < 0 {
 			return e, fmt.Errorf("%w: last offset delta %d", batch.ErrCorrupt, b.LastOffsetDelta())
 		}
-		e.last, e.maxTs, e.epoch = b.LastOffset(), b.MaxTimestamp(), b.LeaderEpoch()
+		e.last, e.maxTs, e.epoch, e.empty = b.LastOffset(), b.MaxTimestamp(), b.LeaderEpoch(), b.Count() == 0
 	default:
 		return e, fmt.Errorf("%w: magic %d", batch.ErrMagic, e.magic)
 	}
