@@ -1,14 +1,17 @@
 package partition
 
 import (
+	"strings"
 	"testing"
 
+	"moldau/internal/kafka"
 	"moldau/internal/vfs"
 )
 
 // A transaction index that is damaged concerns its log: it is set aside, served as
-// before, and its directory stays in service. Without the wrapping in abortedTxns
-// one bad side file would take every partition of the disk offline.
+// before, and its directory stays in service; a read_committed reader takes this
+// partition offline, not its directory. Were it no CorruptError, one bad side file
+// would take every partition of the disk offline.
 func TestHC128BadTransactionIndexIsSetAside(t *testing.T) {
 	for name, content := range map[string][]byte{
 		"cut short":       make([]byte, 33),
@@ -25,6 +28,13 @@ func TestHC128BadTransactionIndexIsSetAside(t *testing.T) {
 			must(t, f.Close())
 			if r.s.cleaner.cleanOne() || !p.uncleanable || p.dir.failed.Load() {
 				t.Fatalf("set aside %v, directory offline %v:\n%s", p.uncleanable, p.dir.failed.Load(), r.log.String())
+			}
+			if got := values(t, p, 0); len(got) != 60 {
+				t.Fatalf("%d records are served", len(got))
+			}
+			res := p.Read(ReadRequest{LeaderEpoch: kafka.NoEpoch, MaxBytes: 1 << 20, ReadCommitted: true})
+			if res.Code != kafka.ErrKafkaStorageError || p.dir.failed.Load() || !strings.Contains(r.log.String(), "0.txnindex is corrupt at byte 0") {
+				t.Fatalf("read_committed: %s, directory offline %v:\n%s", res.Code, p.dir.failed.Load(), r.log.String())
 			}
 		})
 	}

@@ -105,7 +105,7 @@ func (c *Cleaning) Map(limits CleanLimits) error {
 	c.keys.latest = c.dirt.First - 1
 	c.Stats.MapMemory = int64(len(c.keys.slots)) * keySlotBytes
 	c.txns = newCleanedTxns()
-	aborted, err := c.abortedTxns(c.dirt.First, c.dirt.Upper)
+	aborted, err := c.log.AbortedTxns(c.dirt.First, c.dirt.Upper)
 	if err != nil {
 		return err
 	}
@@ -134,16 +134,6 @@ func (c *Cleaning) Map(limits CleanLimits) error {
 
 // End is the first offset that the pass does not clean.
 func (c *Cleaning) End() kafka.Offset { return c.keys.latest + 1 }
-
-// abortedTxns lists the aborted transactions of a part of the log. A damaged index
-// is the trouble of this log, not of its disk.
-func (c *Cleaning) abortedTxns(from, upper kafka.Offset) ([]AbortedTxn, error) {
-	list, err := c.log.AbortedTxns(from, upper)
-	if errors.Is(err, errIndex) {
-		err = fmt.Errorf("%w: %w", ErrUncleanable, err)
-	}
-	return list, err
-}
 
 // walk gives every batch of a segment from an offset on, checked.
 func (c *Cleaning) walk(s *segment, from kafka.Offset, f func(b batch.Batch) (goOn bool, err error)) error {
@@ -265,7 +255,7 @@ func (c *Cleaning) Next() (*Cleaned, error) {
 // even without records, so that the new segment ends where the next one begins:
 // recovery takes a hole between segments beyond the recovery point for a loss.
 func (c *Cleaning) cleanSegment(s *segment, w *cleanedFile, lastOfGroup bool) error {
-	aborted, err := c.abortedTxns(s.base, c.next(s))
+	aborted, err := c.log.AbortedTxns(s.base, c.next(s))
 	if err != nil {
 		return err
 	}

@@ -416,3 +416,31 @@ func TestGoldenCompactedLogIsCleanedAgain(t *testing.T) {
 	}
 	ok(t, k.l.Close())
 }
+
+// A pass, or a read_committed reader, that comes while the active segment's
+// transaction index grows sees the whole entries; in a segment that is rolled, half
+// an entry is damage.
+func TestHalfAnEntryOfTheActiveTransactionIndex(t *testing.T) {
+	k := newKeyed(t, memFS(t), 1)
+	for range 2 {
+		k.put(3, true)
+		k.end(3, false)
+		if k.l.active().base == 0 {
+			k.roll()
+		}
+	}
+	f, err := k.fs.Open(k.l.path(k.l.active().base, extTxn), vfs.ReadWrite)
+	ok(t, err)
+	_, err = f.WriteAt(make([]byte, txnEntry/2), txnEntry)
+	ok(t, err)
+	ok(t, f.Close())
+	if list, err := k.l.AbortedTxns(0, math.MaxInt64); err != nil || len(list) != 2 {
+		t.Fatalf("%v %v", list, err)
+	}
+	k.mustCompact()
+	k.roll()
+	var corrupt *CorruptError
+	if _, err := k.l.AbortedTxns(0, math.MaxInt64); !errors.As(err, &corrupt) || corrupt.Position != txnEntry {
+		t.Fatal(err)
+	}
+}

@@ -150,7 +150,7 @@ func (l *Log) cut(s *segment, ix *indexes, pos int64, end kafka.Offset) error {
 		s.maxTs.Store(int64(kafka.NoTimestamp))
 		s.firstTs = tsUnknown
 	}
-	return l.truncateTxnIndex(s.base, end)
+	return l.truncateTxnIndex(s, end)
 }
 
 // truncateFile cuts a segment, durably: the segment may be rolled right away, and
