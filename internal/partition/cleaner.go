@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"moldau/internal/kafka"
@@ -313,7 +314,6 @@ const maxPace = 1 << 50
 
 // failed decides what an error of a pass means.
 func (c *cleaner) failed(t *task, err error) {
-	var corrupt *seglog.CorruptError
 	t.p.mu.Lock()
 	gone := t.p.closed || t.p.log.Load() != t.log
 	offline := !gone && t.log.Offline() != nil
@@ -322,15 +322,22 @@ func (c *cleaner) failed(t *task, err error) {
 	case offline:
 		t.p.dir.fail(err)
 	case errors.Is(err, errCleaningOver), errors.Is(err, seglog.ErrChanged), gone && errors.Is(err, fs.ErrNotExist):
-	case errors.As(err, &corrupt), errors.Is(err, seglog.ErrUncleanable):
+	case full(err):
+		t.p.dir.full(err)
+	case diskTrouble(err):
+		t.p.dir.fail(err)
+	default: // damage, or what this log holds or asks for: the others are well
 		t.p.mu.Lock()
 		c.setAside(t.p, err)
 		t.p.mu.Unlock()
-	case full(err):
-		t.p.dir.full(err)
-	default:
-		t.p.dir.fail(err)
 	}
+}
+
+// diskTrouble tells whether an error comes from the system.
+func diskTrouble(err error) bool {
+	var corrupt *seglog.CorruptError
+	var errno syscall.Errno
+	return errors.As(err, &errno) && !errors.As(err, &corrupt)
 }
 
 // setAside leaves a log alone that cannot be cleaned, so that the others are.

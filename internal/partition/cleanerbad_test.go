@@ -1,10 +1,16 @@
 package partition
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
 	"strings"
+	"syscall"
 	"testing"
 
 	"moldau/internal/kafka"
+	"moldau/internal/seglog"
 	"moldau/internal/vfs"
 )
 
@@ -37,5 +43,31 @@ func TestHC128BadTransactionIndexIsSetAside(t *testing.T) {
 				t.Fatalf("read_committed: %s, directory offline %v:\n%s", res.Code, p.dir.failed.Load(), r.log.String())
 			}
 		})
+	}
+}
+
+// What a pass cannot do with one log, for whatever reason that is not the disk's,
+// costs that log its compaction and nothing else. Taking every unknown error for
+// the disk's fails it.
+func TestErrorsThatAreNotTheDisks(t *testing.T) {
+	for _, c := range []struct {
+		err           error
+		aside, failed bool
+	}{
+		{errors.New("lz4: no such block size"), true, false},
+		{fmt.Errorf("snappy: %w", io.ErrUnexpectedEOF), true, false},
+		{&seglog.CorruptError{}, true, false},
+		{seglog.ErrUncleanable, true, false},
+		{seglog.ErrChanged, false, false},
+		{&fs.PathError{Err: syscall.ENOSPC}, false, false},
+		{&fs.PathError{Err: syscall.EIO}, false, true},
+	} {
+		r := newRig(t).mustOpen()
+		p := r.compacted("c")
+		r.fill(p, 60)
+		r.s.cleaner.failed(r.s.cleaner.choose(r.now().Wall), c.err)
+		if p.uncleanable != c.aside || p.dir.failed.Load() != c.failed {
+			t.Errorf("%v: set aside %v, directory offline %v", c.err, p.uncleanable, p.dir.failed.Load())
+		}
 	}
 }
