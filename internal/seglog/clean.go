@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 
 	"moldau/internal/batch"
@@ -50,7 +51,8 @@ type lastRecord struct {
 // Cleaning is one pass of compaction over the cleanable part of a log: Map, then
 // Next and Log.Swap until there are no more groups, then Log.CleaningDone. It
 // may run beside appends and reads, on any goroutine, but only one pass of a log
-// at a time, and no Retain beside it. Its methods need no lock of the owner.
+// at a time. A truncation beside it, or a Retain that takes a segment which is
+// being cleaned, makes it void: ErrChanged. Its methods need no lock of the owner.
 type Cleaning struct {
 	log   *Log
 	dir   string
@@ -139,11 +141,11 @@ func (c *Cleaning) End() kafka.Offset { return c.keys.latest + 1 }
 func (c *Cleaning) walk(s *segment, from kafka.Offset, f func(b batch.Batch) (goOn bool, err error)) error {
 	ix, err := c.log.indexOf(s)
 	if err != nil {
-		return err
+		return void(s, err)
 	}
 	h, err := c.log.env.Files.acquire(s, c.log.Dir())
 	if err != nil {
-		return err
+		return void(s, err)
 	}
 	defer h.unpin()
 	r := newReaderOf(h.file, ix.floorOffset(int64(max(from-s.base, 0))), s.size.Load(), c.limits.BufferBytes)
@@ -172,6 +174,14 @@ func (c *Cleaning) walk(s *segment, from kafka.Offset, f func(b batch.Batch) (go
 			return nil
 		}
 	}
+}
+
+// void tells a segment that was deleted meanwhile from one that has been lost.
+func void(s *segment, err error) error {
+	if errors.Is(err, fs.ErrNotExist) && s.gone.Load() {
+		return ErrChanged
+	}
+	return err
 }
 
 func (c *Cleaning) mapSegment(s *segment) (full bool, err error) {
@@ -206,7 +216,7 @@ func (c *Cleaning) group() error {
 		}
 		ix, err := c.log.indexOf(s)
 		if err != nil {
-			return err
+			return void(s, err)
 		}
 		size += s.size.Load()
 		offsets += ix.offsets.n.Load()

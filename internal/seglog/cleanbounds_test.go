@@ -444,3 +444,73 @@ func TestHalfAnEntryOfTheActiveTransactionIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// DeleteRecords and retention in the middle of a pass make it void, at whatever
+// step they come, and nothing else; an advanced log start alone does not. Without
+// the wrapping in void a segment that was deleted looks like one that was lost.
+func TestSegmentsAreDeletedUnderAPass(t *testing.T) {
+	for step := range 6 {
+		k := newKeyed(t, memFS(t), 1)
+		k.env = NewEnv(NewFiles(k.fs, 1))
+		k.l.env = k.env
+		k.cfg.SegmentBytes = 200
+		for i := range 8 {
+			k.write(fmt.Sprint("k", i%3), fmt.Sprint(i))
+			k.roll()
+		}
+		remove := func(at int) {
+			if at == step%3 {
+				ok(t, k.l.AdvanceStart(5))
+				if step < 3 {
+					jobs, err := k.l.Retain(k.now, 8)
+					ok(t, err)
+					for _, j := range jobs {
+						ok(t, j.Run())
+					}
+				}
+			}
+		}
+		pass := func() error {
+			c, err := k.l.PrepareCleaning(k.dirt(), k.now)
+			ok(t, err)
+			remove(0)
+			if err := c.Map(k.limits); err != nil {
+				return err
+			}
+			remove(1)
+			for {
+				g, err := c.Next()
+				if err != nil {
+					return err
+				}
+				if g == nil {
+					return k.l.CleaningDone(c)
+				}
+				remove(2)
+				if _, err = k.l.Swap(g, k.now); err != nil {
+					return err
+				}
+			}
+		}
+		if err := pass(); step < 3 && !errors.Is(err, ErrChanged) || step >= 3 && err != nil {
+			t.Fatalf("step %d: %v", step, err)
+		}
+		if k.l.Offline() != nil || k.l.StartOffset() != 5 {
+			t.Fatal(k.l.Offline(), k.l.StartOffset())
+		}
+		k.mustCompact()
+		if d := k.dirt(); d.Due(k.cfg) {
+			t.Fatalf("step %d: due again: %+v", step, d)
+		}
+		want := []kafka.Offset{5, 6, 7}
+		for _, s := range k.consume(8) {
+			if len(want) == 0 || s.o != want[0] {
+				t.Fatalf("step %d: read %d", step, s.o)
+			}
+			want = want[1:]
+		}
+		if len(want) > 0 {
+			t.Fatalf("step %d: %v are missing", step, want)
+		}
+	}
+}
