@@ -295,20 +295,10 @@ func (c *Cleaning) cleanBatch(b batch.Batch, w *cleanedFile, edge bool) error {
 	} else {
 		idle = c.txns.data(b)
 	}
-	gone := idle
-	if b.Control() {
-		gone = idle && b.HasDeleteHorizon() && b.BaseTimestamp() <= c.now
-	}
 	at := len(w.out)
-	kept := int32(0)
-	if !gone {
-		f := batch.Filter{
-			Keep:      func(k batch.Keyed) bool { return b.Control() || c.keeps(b, k) },
-			HorizonMs: c.now + kafka.WallMs(c.conf.DeleteRetentionMs), Mark: idle && b.Control(), LimitBytes: maxExpandedBytes,
-		}
-		if w.out, kept, err = c.work.Append(w.out, b, &f); err != nil {
-			return err
-		}
+	var kept int32
+	if w.out, kept, err = c.appendKept(w.out, b, idle); err != nil {
+		return err
 	}
 	if kept == 0 {
 		if !edge && !c.lastOfProducer(b) {
@@ -323,6 +313,27 @@ func (c *Cleaning) cleanBatch(b batch.Batch, w *cleanedFile, edge bool) error {
 		c.horizon = max(c.horizon, out.BaseTimestamp())
 	}
 	return w.add(out, b)
+}
+
+// appendKept appends what stays of a batch, if any record does.
+func (c *Cleaning) appendKept(dst []byte, b batch.Batch, idle bool) (out []byte, kept int32, err error) {
+	gone := idle
+	if b.Control() {
+		gone = idle && b.HasDeleteHorizon() && b.BaseTimestamp() <= c.now
+	}
+	switch {
+	case gone:
+		return dst, 0, nil
+	case !b.Control() && b.Count() > 0 && b.BaseOffset() > c.keys.latest:
+		// Its keys are for the next pass, which will remove what its tombstones
+		// hide: their time must not begin to run before.
+		return append(dst, b...), b.Count(), nil
+	}
+	f := batch.Filter{
+		Keep:      func(k batch.Keyed) bool { return b.Control() || c.keeps(b, k) },
+		HorizonMs: c.now + kafka.WallMs(c.conf.DeleteRetentionMs), Mark: idle && b.Control(), LimitBytes: maxExpandedBytes,
+	}
+	return c.work.Append(dst, b, &f)
 }
 
 // keeps tells whether a record is the last one of its key, and, if it is a

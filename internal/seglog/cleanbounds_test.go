@@ -514,3 +514,35 @@ func TestSegmentsAreDeletedUnderAPass(t *testing.T) {
 		}
 	}
 }
+
+// A tombstone in the segment in which the key table became full gets its horizon
+// from the pass that removes what it hides, not from the one before: a reader who
+// has seen the old value has delete.retention.ms to see the tombstone (Kafka marks
+// it in the first). Filtering batches above the end fails it.
+func TestHC127TombstoneAboveTheEndOfAPass(t *testing.T) {
+	k := newKeyed(t, memFS(t), 1)
+	k.cfg.DeleteRetentionMs = 5000
+	k.limits.MapBytes = 5 * keySlotBytes // 4 keys
+	k.write("x", "old")
+	k.roll()
+	k.mustCompact()
+	for i := range 4 {
+		k.write(fmt.Sprint("k", i), "v")
+	}
+	k.write("x", "")
+	k.roll()
+	if c := k.mustCompact(); c.End() != 5 {
+		t.Fatalf("pass to %d", c.End())
+	}
+	k.now += 6000
+	k.mustCompact()
+	got := k.consume(6)
+	if last := got[len(got)-1]; len(got) != 5 || last.o != 5 || last.horizon != k.now+5000 {
+		t.Fatalf("%+v", got)
+	}
+	k.now += 5000
+	k.mustCompact()
+	if got := k.consume(6); len(got) != 4 {
+		t.Fatalf("%+v", got)
+	}
+}
