@@ -195,7 +195,8 @@ func (c *cleaner) choose(now kafka.WallMs) *task {
 	}
 	pass, err := log.PrepareCleaning(d, now)
 	if err != nil {
-		return nil // it has gone offline meanwhile, and said so
+		c.troubled(best, err)
+		return nil
 	}
 	best.cleaning = &cleanRun{abort: make(chan struct{}), ended: make(chan struct{})}
 	return &task{p: best, log: log, pass: pass, run: best.cleaning, dirt: d}
@@ -222,6 +223,12 @@ func (c *cleaner) dirt(p *Partition, now kafka.WallMs) (seglog.Dirt, bool) {
 	defer p.mu.Unlock()
 	log := p.cleanable()
 	if log == nil {
+		return seglog.Dirt{}, false
+	}
+	jobs, err := log.ResumeSwap()
+	c.store.removals.addJobs(jobs)
+	if err != nil {
+		c.troubled(p, err)
 		return seglog.Dirt{}, false
 	}
 	if log.RecoveryPoint() < p.base {
@@ -322,14 +329,22 @@ func (c *cleaner) failed(t *task, err error) {
 	case offline:
 		t.p.dir.fail(err)
 	case errors.Is(err, errCleaningOver), errors.Is(err, seglog.ErrChanged), gone && errors.Is(err, fs.ErrNotExist):
-	case full(err):
-		t.p.dir.full(err)
-	case diskTrouble(err):
-		t.p.dir.fail(err)
-	default: // damage, or what this log holds or asks for: the others are well
+	default:
 		t.p.mu.Lock()
-		c.setAside(t.p, err)
+		c.troubled(t.p, err)
 		t.p.mu.Unlock()
+	}
+}
+
+// troubled decides whose trouble an error is. Called with the partition's mu held.
+func (c *cleaner) troubled(p *Partition, err error) {
+	switch {
+	case full(err): // the next pass may find room
+		p.dir.full(err)
+	case diskTrouble(err):
+		p.dir.fail(err)
+	default: // damage, or what this log holds or asks for: the others are well
+		c.setAside(p, err)
 	}
 }
 

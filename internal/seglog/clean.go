@@ -72,9 +72,16 @@ type Cleaning struct {
 	Stats   CleanStats
 }
 
-// PrepareCleaning begins a pass over what d allows. Owner only.
+// PrepareCleaning begins a pass over what d allows, after a swap under way was
+// resumed. Owner only.
 func (l *Log) PrepareCleaning(d Dirt, now kafka.WallMs) (*Cleaning, error) {
 	if err := l.usable(); err != nil {
+		return nil, err
+	}
+	if l.swapping != nil {
+		return nil, fmt.Errorf("%s: %w: a swap is under way", l.Dir(), ErrChanged)
+	}
+	if err := l.sweep(); err != nil {
 		return nil, err
 	}
 	c := &Cleaning{log: l, dir: l.Dir(), conf: l.config.Load(), dirt: d, now: now, truns: l.truncations, last: map[kafka.ProducerID]lastRecord{}}

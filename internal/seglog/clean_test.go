@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -169,6 +170,11 @@ func (k *keyed) dirt() Dirt {
 // compact runs one pass, if it is due.
 func (k *keyed) compact() (*Cleaning, error) {
 	k.t.Helper()
+	jobs, err := k.l.ResumeSwap()
+	k.jobs = append(k.jobs, jobs...)
+	if err != nil {
+		return nil, err
+	}
 	d := k.dirt()
 	if !d.Due(k.cfg) {
 		return nil, nil
@@ -271,6 +277,7 @@ func (k *keyed) consume(upper kafka.Offset) []seen {
 // record below upper, if it is a value; and below cleaned no second one.
 func (k *keyed) check(upper, cleaned kafka.Offset) {
 	k.t.Helper()
+	k.checkIndex()
 	want, got := map[string]kafka.Offset{}, map[string]kafka.Offset{}
 	for _, o := range slices.Sorted(maps.Keys(k.records)) {
 		if r := k.records[o]; !r.aborted && o < upper {
@@ -292,6 +299,46 @@ func (k *keyed) check(upper, cleaned kafka.Offset) {
 	}
 	if len(got) > 0 {
 		k.t.Fatalf("keys from nowhere: %v", got)
+	}
+}
+
+// checkIndex: the transaction indexes list every aborted transaction of which a
+// batch is left, and none without its marker: it would never end for a reader, and
+// hide what its producer did later.
+func (k *keyed) checkIndex() {
+	k.t.Helper()
+	want, markers := map[kafka.Offset]bool{}, map[kafka.Offset]bool{}
+	begun := map[kafka.ProducerID]bool{}
+	for rest := k.readAll(k.l.StartOffset()); len(rest) > 0; {
+		var b batch.Batch
+		var err error
+		b, rest, err = batch.Next(rest)
+		ok(k.t, err)
+		m, isMarker, err := producerstate.ParseMarker(b)
+		ok(k.t, err)
+		switch {
+		case isMarker:
+			if !m.Commit {
+				want[b.LastOffset()] = begun[b.ProducerID()]
+				markers[b.LastOffset()] = true
+			}
+			delete(begun, b.ProducerID())
+		case b.Transactional() && !b.Control():
+			begun[b.ProducerID()] = true
+		}
+	}
+	list, err := k.l.AbortedTxns(k.l.StartOffset(), math.MaxInt64)
+	ok(k.t, err)
+	for _, a := range list {
+		if !markers[a.LastOffset] {
+			k.t.Fatalf("aborted transaction without a marker: %+v", a)
+		}
+		delete(want, a.LastOffset)
+	}
+	for o, left := range want {
+		if left {
+			k.t.Fatalf("aborted transaction to offset %d is in no index", o)
+		}
 	}
 }
 
@@ -408,6 +455,12 @@ func crashedPass(t *testing.T, power bool, seed uint64, n int) (crashed bool) {
 	k.codecs = []batch.Codec{batch.None, batch.None, batch.None, batch.Snappy}
 	k.cfg.SegmentBytes = 600
 	k.traffic(40)
+	if seed == 1 { // the second pass of this log
+		k.roll()
+		k.mustCompact()
+		k.now += 2000
+		k.traffic(20)
+	}
 	k.cfg.SegmentBytes = 3000 // so that segments are put together
 	for _, pid := range slices.Sorted(maps.Keys(k.open)) {
 		k.end(pid, seed%2 == 0)

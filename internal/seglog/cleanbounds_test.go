@@ -342,36 +342,6 @@ func TestTrap12InterruptedSwap(t *testing.T) {
 	}
 }
 
-// A full disk under a pass leaves the log as it was, and no files behind.
-func TestFullDiskUnderAPass(t *testing.T) {
-	fault := vfs.NewFault(memFS(t))
-	k := newKeyed(t, fault, 7)
-	k.traffic(40)
-	k.roll()
-	for budget := int64(0); budget < 3000; budget += 97 {
-		fault.SetBudget(budget)
-		_, err := k.compact()
-		fault.SetBudget(-1)
-		if err == nil {
-			if budget == 0 {
-				t.Fatal("nothing was written")
-			}
-			return
-		}
-		if k.l.Offline() != nil {
-			t.Fatal(err)
-		}
-		list, err := fault.ReadDir(k.dir)
-		ok(t, err)
-		for _, e := range list {
-			if hasSuffix(e.Name, extCleaned) || hasSuffix(e.Name, extSwap) {
-				t.Fatalf("budget %d: %s is left", budget, e.Name)
-			}
-		}
-		k.check(k.stableEnd(), 0)
-	}
-}
-
 // A folder whose segments Kafka's cleaner wrote (golden) goes through a pass of
 // ours: the same record for every key.
 func TestGoldenCompactedLogIsCleanedAgain(t *testing.T) {

@@ -33,6 +33,7 @@ type Log struct {
 	recoveryPoint kafka.Offset
 	cleanedTo     kafka.Offset // compaction has seen all before
 	horizonMs     kafka.WallMs // when the last tombstone that compaction marked may go; 0: none known
+	swapping      *swap        // that a full disk has interrupted
 	truncations   uint32       // counts, so that flushes of before do not count
 	epochsDirty   bool
 	namesSynced   uint64 // namesGen that is durable

@@ -199,11 +199,16 @@ func (ld *loader) clearLeftovers(list []vfs.DirEntry) (changed bool, err error) 
 	}
 	valid := swaps[:0]
 	for _, name := range swaps {
-		if o, _, _ := parseName(name); o >= minCleaned {
-			drop = append(drop, name) // part of a split that was not finished
+		if o, _, _ := parseName(name); o < minCleaned {
+			valid = append(valid, name)
 			continue
 		}
-		valid = append(valid, name)
+		// Part of a pass, or of a split, that was not finished. Durably before the
+		// .cleaned file, or it might count as one that was.
+		if err := errors.Join(ld.remove(name), ld.fs().SyncDir(ld.Dir())); err != nil {
+			return true, err
+		}
+		changed = true
 	}
 	for _, name := range drop {
 		if err := ld.remove(name); err != nil {
@@ -213,7 +218,7 @@ func (ld *loader) clearLeftovers(list []vfs.DirEntry) (changed bool, err error) 
 	if len(valid) > 0 {
 		err = ld.finishSwap(list, valid)
 	}
-	return len(drop)+len(valid) > 0, err
+	return changed || len(drop)+len(valid) > 0, err
 }
 
 func hasSuffix(s, suffix string) bool {

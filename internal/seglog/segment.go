@@ -24,7 +24,7 @@ type segment struct {
 	index    atomic.Pointer[indexes]
 	active   atomic.Bool // its indexes may be ahead of the files: not evicted
 	gone     atomic.Bool // deleted: a file that cannot be found is no surprise
-	swapping atomic.Bool // its file may still end in .swap
+	swapping atomic.Bool // its files may still end in .swap
 	unborn   atomic.Bool // the first segment of a log that has never had a record: no file yet
 
 	// Owner only.

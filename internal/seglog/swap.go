@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"syscall"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -133,6 +134,34 @@ func dropCleaned(fsys vfs.FS, dir string, base kafka.Offset) error {
 	return errors.Join(errs...)
 }
 
+// sweep removes what a pass that failed could not remove itself: a .cleaned file
+// that stays makes the next start drop .swap files that are needed.
+func (l *Log) sweep() error {
+	list, err := l.fs().ReadDir(l.Dir())
+	if err != nil {
+		return err
+	}
+	// The .swap files first: alone they would count as a pass that went through.
+	for _, suffix := range []string{extSwap, extCleaned} {
+		found := false
+		for _, e := range list {
+			if e.IsDir || !hasSuffix(e.Name, suffix) {
+				continue
+			}
+			found = true
+			if err := l.fs().Remove(l.Dir() + "/" + e.Name); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+		}
+		if found {
+			if err := l.fs().SyncDir(l.Dir()); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
 // Cleaned is a group of segments and the one that is to take their place.
 type Cleaned struct {
 	c     *Cleaning
@@ -147,9 +176,23 @@ func (g *Cleaned) Discard() error {
 	return errors.Join(g.file.Close(), dropCleaned(g.c.log.fs(), g.c.dir, g.seg.base))
 }
 
+// swap is one that is under way: readers have the new segment already.
+type swap struct {
+	seg   *segment
+	steps []swapStep // that are to be done yet
+	jobs  []RemovalJob
+}
+
+// swapStep renames a file of the folder, or makes what was renamed durable.
+type swapStep struct{ from, to string }
+
+var syncStep = swapStep{}
+
 // Swap puts a cleaned segment in the place of those it was made of. Readers go on
 // with the files they have pinned. It fails with ErrChanged if the log is no
-// longer what the group was made of. Owner only; the jobs delete the old files.
+// longer what the group was made of. After a full disk the log is as it was, or
+// the swap is under way and ResumeSwap goes on with it. Owner only; the jobs
+// delete the old files.
 //
 // The steps are those of Kafka's LocalLog.replaceSegments, and each is durable
 // before the next, so that Open, or a JVM, finds the old segments or the new one:
@@ -164,12 +207,38 @@ func (l *Log) Swap(g *Cleaned, now kafka.WallMs) ([]RemovalJob, error) {
 	s := g.seg
 	for _, ext := range g.exts {
 		if err := l.fs().Rename(l.path(s.base, ext+extCleaned), l.path(s.base, ext+extSwap)); err != nil {
-			return nil, l.fail(errors.Join(fmt.Errorf("swap: %w", err), g.file.Close()))
+			return nil, errors.Join(fmt.Errorf("swap: %w", err), g.file.Close(), l.sweep())
 		}
 	}
-	if err := l.fs().SyncDir(l.Dir()); err != nil {
-		return nil, l.fail(errors.Join(fmt.Errorf("swap: %w", err), g.file.Close()))
+	l.publishSwap(g) // before the old ones are gone, so that readers find either
+	l.swapping = l.planSwap(g, now)
+	return l.ResumeSwap()
+}
+
+// planSwap lists the steps of a swap, and takes the old segments out of use.
+func (l *Log) planSwap(g *Cleaned, now kafka.WallMs) *swap {
+	w := &swap{seg: g.seg, steps: []swapStep{syncStep}}
+	for _, old := range g.group[1:] {
+		job, steps := l.retire(old, now)
+		w.jobs = append(w.jobs, job)
+		w.steps = append(w.steps, steps...)
 	}
+	if len(g.group) > 1 {
+		w.steps = append(w.steps, syncStep)
+	}
+	for i, ext := range g.exts {
+		name := fileName(g.seg.base, ext)
+		w.steps = append(w.steps, swapStep{name + extSwap, name})
+		if i == 0 || i == len(g.exts)-1 {
+			w.steps = append(w.steps, syncStep)
+		}
+	}
+	return w
+}
+
+// publishSwap gives readers the new segment.
+func (l *Log) publishSwap(g *Cleaned) {
+	s := g.seg
 	l.swaps.Add(1)
 	defer l.swaps.Add(1)
 	s.swapping.Store(true)
@@ -177,13 +246,48 @@ func (l *Log) Swap(g *Cleaned, now kafka.WallMs) ([]RemovalJob, error) {
 	segs := l.list()
 	at := floorSegment(segs, s.base)
 	next := append(append(segs[:at:at], s), segs[at+len(g.group):]...)
-	l.segs.Store(&next) // before the old ones are gone, so that readers find either
-	jobs, err := l.replace(g, now)
-	if err != nil {
-		return jobs, l.fail(fmt.Errorf("swap: %w", err))
-	}
-	return jobs, nil
+	l.segs.Store(&next)
+	g.group[0].gone.Store(true)
+	l.env.Files.drop(g.group[0])
 }
+
+// ResumeSwap goes on with a swap for which the disk was too full; it does nothing
+// if there is none. An error is a full disk again, or has taken the log offline.
+// Owner only.
+func (l *Log) ResumeSwap() ([]RemovalJob, error) {
+	w := l.swapping
+	if w == nil {
+		return nil, nil
+	}
+	for ; len(w.steps) > 0; w.steps = w.steps[1:] {
+		switch err := l.swapStep(w.steps[0]); {
+		case err == nil:
+		case full(err):
+			return nil, fmt.Errorf("%s: swap: %w", l.Dir(), err)
+		default:
+			return nil, l.fail(fmt.Errorf("swap: %w", err))
+		}
+	}
+	l.swapping = nil
+	w.seg.swapping.Store(false)
+	l.env.Files.keepIndex(w.seg, w.seg.index.Load())
+	return w.jobs, nil
+}
+
+func (l *Log) swapStep(s swapStep) error {
+	if s == syncStep {
+		return l.fs().SyncDir(l.Dir())
+	}
+	l.namesGen.Add(1)
+	err := l.fs().Rename(l.Dir()+"/"+s.from, l.Dir()+"/"+s.to)
+	if errors.Is(err, fs.ErrNotExist) && hasSuffix(s.to, extDeleted) && !hasSuffix(s.from, extLog) {
+		return nil // an old segment without this side file
+	}
+	return err
+}
+
+// full tells whether an error is a full disk.
+func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // unchanged tells whether the segments of a group are still in the log as they
 // were, and may still be cleaned.
@@ -204,40 +308,8 @@ func (l *Log) unchanged(g *Cleaned) error {
 	return nil
 }
 
-func (l *Log) replace(g *Cleaned, now kafka.WallMs) (jobs []RemovalJob, err error) {
-	s := g.seg
-	for _, old := range g.group[1:] {
-		job, err := l.markDeleted(old, now)
-		if err != nil {
-			return jobs, err
-		}
-		jobs = append(jobs, job)
-	}
-	if len(g.group) > 1 {
-		if err := l.fs().SyncDir(l.Dir()); err != nil {
-			return jobs, err
-		}
-	}
-	g.group[0].gone.Store(true)
-	l.env.Files.drop(g.group[0])
-	for i, ext := range g.exts {
-		if err := l.fs().Rename(l.path(s.base, ext+extSwap), l.path(s.base, ext)); err != nil {
-			return jobs, err
-		}
-		if i > 0 {
-			continue
-		}
-		s.swapping.Store(false)
-		if err := l.fs().SyncDir(l.Dir()); err != nil {
-			return jobs, err
-		}
-	}
-	l.namesGen.Add(1)
-	l.env.Files.keepIndex(s, s.index.Load())
-	return jobs, nil
-}
-
-// Swaps counts twice for every Swap: it is odd while one runs. Who reads records
-// and then the list of aborted transactions compares it before and after: the
-// list of a cleaned segment leaves out what is no longer in it.
+// Swaps counts twice for every Swap: it is odd while the new segment takes the
+// place of the old ones. Who reads records and then the list of aborted
+// transactions compares it before and after: the list of a cleaned segment leaves
+// out what is no longer in it.
 func (l *Log) Swaps() uint64 { return l.swaps.Load() }

@@ -72,7 +72,14 @@ func (l *Log) appendTxnIndex(base kafka.Offset, done producerstate.CompletedTxn)
 // that is of a transaction beyond what readers may see.
 func (l *Log) readTxnIndex(s *segment) ([]AbortedTxn, error) {
 	growing := s.active.Load() // before the file is read
-	data, err := vfs.ReadFile(l.fs(), l.path(s.base, extTxn))
+	var data []byte
+	err := fs.ErrNotExist
+	if s.swapping.Load() {
+		data, err = vfs.ReadFile(l.fs(), l.path(s.base, extTxn+extSwap))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = vfs.ReadFile(l.fs(), l.path(s.base, extTxn))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
