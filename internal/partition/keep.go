@@ -350,7 +350,11 @@ func (s *Store) Close() error {
 		if d.failed.Load() || dirty[d] || s.damaged(d) || errors.Join(errs...) != nil {
 			continue
 		}
-		errs = append(errs, logdir.WriteCleanShutdown(s.opts.FS, d.Path, kafka.BrokerEpoch(s.epoch.Load())))
+		err := logdir.WriteCleanShutdown(s.opts.FS, d.Path, kafka.BrokerEpoch(s.epoch.Load()))
+		if err == nil {
+			err = logdir.RemoveBootMark(s.opts.FS, d.Path)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

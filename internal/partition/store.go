@@ -31,6 +31,8 @@ type Options struct {
 	Random func() uint64
 	// Static finds the broker's static settings, under those of topics.
 	Static config.Lookup
+	// Boot is the id of the machine's boot, "" if it is not known.
+	Boot string
 	// OpenFiles bounds the descriptors of segments.
 	OpenFiles int
 	// LoadWorkers is how many logs are opened at a time.
@@ -57,6 +59,7 @@ type Store struct {
 	epoch     atomic.Int64 // broker epoch, for the clean shutdown marker
 
 	flushByTime atomic.Bool // some topic has a flush.ms
+	holes       atomic.Bool // some log had such that were taken for compaction's
 	unmade      atomic.Bool // some partition could not be created for want of space
 
 	removals removals

@@ -96,6 +96,10 @@ type Options struct {
 	Config *Config
 	// Clean says that the log was closed cleanly, so that nothing is scanned.
 	Clean bool
+	// Intact says that no power loss can have taken anything of what was written
+	// (logdir.Intact): a segment that ends before the next one begins has lost no
+	// tail, but is what Kafka's cleaner left, or its follower.
+	Intact bool
 	// StartOffset is from log-start-offset-checkpoint, or 0.
 	StartOffset kafka.Offset
 	// RecoveryPoint is from recovery-point-offset-checkpoint, or 0.
@@ -114,6 +118,7 @@ type Report struct {
 	Removed []string // files that were dropped: leftovers, orphans, segments behind a cut
 	Rebuilt []string // side files that were missing or bad and were rebuilt
 	Scanned int64    // bytes read for recovery
+	Holes   int      // between segments beyond the recovery point, which were taken for compaction's
 }
 
 // Cut is a tail that recovery cut off.
