@@ -162,3 +162,35 @@ func TestCompaction(t *testing.T) {
 	n.stop(t)
 	noForeignFolders(t, n.data())
 }
+
+// TestHolesOfAKilledKafka: Kafka's cleaner shortens segments, or empties them,
+// beyond its recovery point checkpoint, which is a minute old. Killed then, it
+// leaves holes between segments that are no losses (trap 12).
+func TestHolesOfAKilledKafka(t *testing.T) {
+	needKafka(t)
+	n := newNode(t, append(cleaning, "log.cleaner.backoff.ms=5000")...)
+	n.startKafka(t)
+	keyedTopic(t, n, "table")
+	want := latest{}
+	want.write(t, n, "table", 60_000, 1)
+	deadline := time.Now().Add(60 * time.Second)
+	for holes := 0; holes == 0; <-time.After(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("Kafka does not clean\n%s", n.tail())
+		}
+		segments, _ := filepath.Glob(filepath.Join(n.data(), "table-0", "*.log"))
+		for _, s := range segments[:max(len(segments)-1, 0)] {
+			if info, err := os.Stat(s); err == nil && info.Size() == 0 {
+				holes++
+			}
+		}
+	}
+	n.kill(t)
+	n.startMoldau(t)
+	if log, err := os.ReadFile(n.proc.log); err != nil || !strings.Contains(string(log), "has shortened since its last checkpoint") {
+		t.Errorf("no holes were found (%v)\n%s", err, n.tail())
+	}
+	sameTable(t, "moldau after SIGKILL of Kafka", n, "table", want)
+	want.settle(t, "moldau", n, "table")
+	n.stop(t)
+}
