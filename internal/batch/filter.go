@@ -25,8 +25,8 @@ type Keyed struct {
 type Filter struct {
 	// Keep decides on one record.
 	Keep func(Keyed) bool
-	// HorizonMs is the time after which tombstones that stay may go. A batch that
-	// has a horizon already keeps it.
+	// HorizonMs is the time after which tombstones that stay may go; less than 0 is
+	// never. A batch that has a horizon already keeps it.
 	HorizonMs kafka.WallMs
 	// Mark gives the batch a horizon even without a tombstone: the marker of a
 	// transaction of which nothing is left.
@@ -108,7 +108,7 @@ func (w *Workspace) Append(dst []byte, b Batch, f *Filter) (out []byte, kept int
 	if err := leftOver(records, pos); err != nil {
 		return dst, 0, err
 	}
-	mark := (tombstones || f.Mark) && !b.HasDeleteHorizon()
+	mark := (tombstones || f.Mark) && f.HorizonMs >= 0 && !b.HasDeleteHorizon()
 	switch {
 	case kept == 0:
 		return dst, 0, nil

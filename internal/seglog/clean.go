@@ -337,8 +337,11 @@ func (c *Cleaning) appendKept(dst []byte, b batch.Batch, idle bool) (out []byte,
 		return append(dst, b...), b.Count(), nil
 	}
 	f := batch.Filter{
-		Keep:      func(k batch.Keyed) bool { return b.Control() || c.keeps(b, k) },
-		HorizonMs: c.now + kafka.WallMs(c.conf.DeleteRetentionMs), Mark: idle && b.Control(), LimitBytes: maxExpandedBytes,
+		Keep: func(k batch.Keyed) bool { return b.Control() || c.keeps(b, k) },
+		Mark: idle && b.Control(), LimitBytes: maxExpandedBytes, HorizonMs: kafka.NoTimestamp,
+	}
+	if wait := kafka.WallMs(c.conf.DeleteRetentionMs); wait <= math.MaxInt64-c.now { // else they stay for ever
+		f.HorizonMs = c.now + wait
 	}
 	return c.work.Append(dst, b, &f)
 }

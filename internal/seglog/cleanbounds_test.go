@@ -516,3 +516,64 @@ func TestHC127TombstoneAboveTheEndOfAPass(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 }
+
+// A delete.retention.ms that reaches beyond all time keeps tombstones and markers
+// for ever. Adding it to now without care makes them go with the next pass.
+func TestHC127TombstonesForEver(t *testing.T) {
+	k := newKeyed(t, memFS(t), 1)
+	for _, ms := range []int64{math.MaxInt64, math.MaxInt64 - int64(testNow), math.MaxInt64 - int64(testNow) - 10} {
+		k.cfg.DeleteRetentionMs = ms
+		k.write(fmt.Sprint("k", ms), "")
+		k.end(5, false)
+		k.roll()
+		before := len(k.consume(k.l.EndOffset()))
+		for range 3 {
+			k.mustCompact()
+			k.l.cleanedTo = 0
+			k.now++
+		}
+		if got := len(k.consume(k.l.EndOffset())); got != before {
+			t.Fatalf("%d records of %d with %d", got, before, ms)
+		}
+	}
+}
+
+// Null keys go, empty ones are keys, and keys of a megabyte work in the smallest
+// buffers, with every codec.
+func TestOddKeys(t *testing.T) {
+	for _, codec := range []batch.Codec{batch.None, batch.Gzip, batch.Snappy, batch.LZ4, batch.Zstd} {
+		k := newKeyed(t, memFS(t), 1)
+		k.cfg.SegmentBytes = 8 << 20
+		k.limits.BufferBytes, k.limits.MapBytes = 1, 5*keySlotBytes
+		large := func(b byte) []byte { return bytes.Repeat([]byte{b}, 1<<20-100) }
+		keys := [][]byte{nil, {}, large('x'), {}, nil, large('y'), large('x')}
+		for i, key := range keys {
+			bl := batch.NewBuilder(nil, k.l.EndOffset(), 1)
+			bl.Add(k.now, key, fmt.Append(nil, i))
+			ok(t, k.l.Append(k.now, compressed(t, bl.Finish(), codec)))
+		}
+		k.roll()
+		c := k.mustCompact()
+		if c.Stats.KeylessRecords != 2 || c.Stats.Keys != 3 {
+			t.Fatalf("%s: %+v", codec, c.Stats)
+		}
+		var got []kafka.Offset
+		var w batch.Workspace
+		for rest := k.readAll(0); len(rest) > 0; {
+			var b batch.Batch
+			var err error
+			b, rest, err = batch.Next(rest)
+			ok(t, err)
+			ok(t, w.EachKeyed(b, 2<<20, func(r batch.Keyed) bool {
+				got = append(got, r.Offset)
+				if !bytes.Equal(r.Key, keys[r.Offset]) {
+					t.Fatalf("%s: key at %d", codec, r.Offset)
+				}
+				return true
+			}))
+		}
+		if fmt.Sprint(got) != "[3 5 6]" {
+			t.Fatalf("%s: %v stay", codec, got)
+		}
+	}
+}
