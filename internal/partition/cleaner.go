@@ -148,8 +148,12 @@ func (c *cleaner) cleanOne() bool {
 	err := c.clean(t)
 	t.p.mu.Lock()
 	t.p.cleaning = nil
+	retain := t.p.retentionDue
 	t.p.mu.Unlock()
 	close(t.run.ended)
+	if retain {
+		c.store.retain(t.p, c.store.opts.Now().Wall)
+	}
 	if err != nil {
 		c.failed(t, err)
 		return false

@@ -424,3 +424,77 @@ func TestRestartInAPass(t *testing.T) {
 		t.Fatal("not cleaned after the restart")
 	}
 }
+
+// under runs f in the middle of the next pass, beside it.
+func (r *rig) under(f func()) {
+	var once sync.Once
+	r.fs.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpOpen && strings.HasSuffix(op.Name, ".log.cleaned") {
+			once.Do(f)
+		}
+		return nil
+	})
+}
+
+// Retention that comes by during a pass is made up for at its end: a log that is
+// cleaned whenever it looks would keep everything. Without retentionDue it does.
+func TestRetentionIsNotStarvedByTheCleaner(t *testing.T) {
+	r := newRig(t).mustOpen()
+	p := r.compacted("both", "cleanup.policy=compact,delete", "retention.ms=100000", "file.delete.delay.ms=0")
+	r.fill(p, 60)
+	r.wall.Add(200_000)
+	r.under(func() { r.s.retainAll(r.now()) })
+	if !r.s.cleaner.cleanOne() {
+		t.Fatal(r.log.String())
+	}
+	if start, end := p.log.Load().StartOffset(), p.log.Load().EndOffset(); start != end {
+		t.Fatalf("retention left %d to %d", start, end)
+	}
+}
+
+// The policy may change to delete and back while a pass runs; DeleteRecords may
+// come in its middle. The pass ends well, the log follows the policy of the day.
+func TestPolicyChangesUnderAPass(t *testing.T) {
+	r := newRig(t).mustOpen()
+	p := r.compacted("c", "retention.ms=100000", "file.delete.delay.ms=0")
+	policy := func(to string) {
+		r.apply(&record.Config{ResourceType: 2, ResourceName: "c", Name: "cleanup.policy", Value: &to})
+	}
+	r.fill(p, 60)
+	r.under(func() { policy("delete") })
+	if !r.s.cleaner.cleanOne() {
+		t.Fatal(r.log.String())
+	}
+	kept := p.log.Load().CleanedTo()
+	r.fill(p, 60)
+	if r.s.cleaner.cleanOne() {
+		t.Fatal("a log of policy delete was cleaned")
+	}
+	policy("compact,delete")
+	r.under(func() {
+		policy("delete")
+		r.s.retainAll(r.now())
+		policy("compact")
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		must(t, p.log.Load().AdvanceStart(p.log.Load().EndOffset()-3))
+	})
+	if !r.s.cleaner.cleanOne() || p.log.Load().CleanedTo() <= kept {
+		t.Fatal(r.log.String())
+	}
+	wantValues(t, p, p.log.Load().StartOffset(), "v57", "v58", "v59")
+	policy("delete")
+	r.wall.Add(200_000)
+	r.s.retainAll(r.now())
+	if start, end := p.log.Load().StartOffset(), p.log.Load().EndOffset(); start != end {
+		t.Fatalf("retention left %d to %d", start, end)
+	}
+	policy("compact")
+	r.fill(p, 60)
+	if !r.s.cleaner.cleanOne() {
+		t.Fatal("not cleaned after all was deleted")
+	}
+	if p.dir.failed.Load() || p.uncleanable || strings.Contains(r.log.String(), "level=ERROR") {
+		t.Fatal(r.log.String())
+	}
+}

@@ -142,29 +142,36 @@ func (s *Store) keep() {
 
 // retainAll deletes what retention gives up.
 func (s *Store) retainAll(now kafka.Now) {
-	s.each(func(p *Partition) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		log := p.log.Load()
-		if p.closed || log == nil || p.dir.failed.Load() || p.cleaning != nil {
-			return // what is being cleaned waits for the next check
+	s.each(func(p *Partition) { s.retain(p, now.Wall) })
+}
+
+// retain deletes what retention gives up of one partition. Of a log that is being
+// cleaned it is put off to the end of the pass, which it would make void.
+func (s *Store) retain(p *Partition, now kafka.WallMs) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	log := p.log.Load()
+	if p.closed || log == nil || p.dir.failed.Load() {
+		return
+	}
+	if p.retentionDue = p.cleaning != nil; p.retentionDue {
+		return
+	}
+	before := log.StartOffset()
+	jobs, err := log.Retain(now, p.state.HighWatermark())
+	s.removals.addJobs(jobs)
+	if err != nil {
+		s.opts.Log.Error("retention failed", "partition", p.tp, "error", err)
+		if log.Offline() != nil {
+			p.dir.fail(err)
 		}
-		before := log.StartOffset()
-		jobs, err := log.Retain(now.Wall, p.state.HighWatermark())
-		s.removals.addJobs(jobs)
-		if err != nil {
-			s.opts.Log.Error("retention failed", "partition", p.tp, "error", err)
-			if log.Offline() != nil {
-				p.dir.fail(err)
-			}
-		}
-		if log.StartOffset() != before {
-			p.base = log.ActiveBase()
-			p.state.LogStart(log.StartOffset())
-			p.publish(log)
-			p.dir.startMoved.Store(true)
-		}
-	})
+	}
+	if log.StartOffset() != before {
+		p.base = log.ActiveBase()
+		p.state.LogStart(log.StartOffset())
+		p.publish(log)
+		p.dir.startMoved.Store(true)
+	}
 }
 
 func (s *Store) expireProducers(now kafka.Now) {

@@ -30,16 +30,17 @@ type Partition struct {
 
 	flushing sync.Mutex // held while an fsync runs
 
-	mu          sync.Mutex
-	state       replica.State
-	closed      bool         // deleted, or the store has stopped
-	broken      error        // why the partition is offline by itself
-	kept        *marks       // of a log that is damaged: its checkpoints stay
-	idDurable   bool         // partition.metadata is on disk
-	lastFlushMs kafka.WallMs // when flush.ms began to count; 0: nothing unflushed
-	base        kafka.Offset // of the active segment, to see it roll
-	cleaning    *cleanRun    // the pass of compaction under way
-	uncleanable bool         // a pass has failed and would again, until settings change
+	mu           sync.Mutex
+	state        replica.State
+	closed       bool         // deleted, or the store has stopped
+	broken       error        // why the partition is offline by itself
+	kept         *marks       // of a log that is damaged: its checkpoints stay
+	idDurable    bool         // partition.metadata is on disk
+	lastFlushMs  kafka.WallMs // when flush.ms began to count; 0: nothing unflushed
+	base         kafka.Offset // of the active segment, to see it roll
+	cleaning     *cleanRun    // the pass of compaction under way
+	retentionDue bool         // retention has come by while a pass was under way
+	uncleanable  bool         // a pass has failed and would again, until settings change
 
 	unmade bool // the disk was full when it was created; belongs to the store's mu
 }
