@@ -68,6 +68,7 @@ func (c *cleaner) configure(s *CleanerSettings) {
 		p.mu.Unlock()
 	})
 	c.mu.Lock()
+	c.paceTo = 0
 	close(c.wake)
 	c.wake = make(chan struct{})
 	c.mu.Unlock()
@@ -297,13 +298,15 @@ func (c *cleaner) pace(run *cleanRun, n int) error {
 		return errCleaningOver
 	default:
 	}
+	c.mu.Lock()
+	wake := c.wake // before the settings are looked at
 	rate := c.settings.Load().BytesPerSecond
 	if rate <= 0 || rate > maxPace {
+		c.mu.Unlock()
 		return nil
 	}
 	now := c.store.opts.Now().Mono
-	c.mu.Lock()
-	c.paceTo = max(c.paceTo, now).Add(time.Duration(float64(n) / rate * float64(time.Second)))
+	c.paceTo = max(c.paceTo, now).Add(time.Duration(min(float64(n)/rate, maxPause) * float64(time.Second)))
 	wait := c.paceTo.Sub(now)
 	c.mu.Unlock()
 	if wait < time.Millisecond {
@@ -314,6 +317,8 @@ func (c *cleaner) pace(run *cleanRun, n int) error {
 	select {
 	case <-timer.C:
 		return nil
+	case <-wake: // at another pace from now on
+		return nil
 	case <-c.store.stop:
 	case <-run.abort:
 	}
@@ -322,6 +327,9 @@ func (c *cleaner) pace(run *cleanRun, n int) error {
 
 // maxPace is a rate, in bytes per second, that no disk reaches.
 const maxPace = 1 << 50
+
+// maxPause is the longest time, in seconds, that one piece is waited for.
+const maxPause = 24 * 3600
 
 // failed decides what an error of a pass means.
 func (c *cleaner) failed(t *task, err error) {

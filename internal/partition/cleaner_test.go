@@ -498,3 +498,25 @@ func TestPolicyChangesUnderAPass(t *testing.T) {
 		t.Fatal(r.log.String())
 	}
 }
+
+// A pass that waits because of a slow pace goes on when the pace is raised. Waiting
+// out the old one would take years here.
+func TestPaceIsRaisedUnderAPass(t *testing.T) {
+	r := newRig(t).mustOpen()
+	p := r.compacted("c")
+	r.fill(p, 200)
+	r.brokerConfig("log.cleaner.io.max.bytes.per.second", "0.001")
+	ended := make(chan bool)
+	go func() { ended <- r.s.cleaner.cleanOne() }()
+	owes := func() bool {
+		r.s.cleaner.mu.Lock()
+		defer r.s.cleaner.mu.Unlock()
+		return r.s.cleaner.paceTo > 0
+	}
+	for tick := time.NewTicker(time.Millisecond); !owes(); <-tick.C {
+	}
+	r.brokerConfig("log.cleaner.io.max.bytes.per.second", "1e12")
+	if !<-ended {
+		t.Fatal(r.log.String())
+	}
+}
