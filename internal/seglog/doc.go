@@ -35,7 +35,7 @@
 //
 // A Cleaning runs beside appends and reads and writes .cleaned files only; Swap,
 // by the owner, puts one in the place of a group of segments, in steps of which
-// each is durable before the next. A segment that was replaced is gone: whoever
+// each is durable before the next; if the disk is full, ResumeSwap goes on. A segment that was replaced is gone: whoever
 // still has it in an old list gets fs.ErrNotExist when its file is not open, and
 // starts over with the new list.
 //
