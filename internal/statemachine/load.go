@@ -30,7 +30,7 @@ type loadResult struct {
 // the result.
 func (m *Machine) load() {
 	began := m.opts.Now().Mono
-	l := loader{m: m, loadResult: loadResult{core: m.opts.NewCore()}, unknown: map[int16]bool{}}
+	l := newLoader(m, m.opts.NewCore())
 	l.err = l.run()
 	l.took = m.opts.Now().Mono - began
 	m.poke(func() { m.loaded = &l.loadResult })
@@ -46,6 +46,10 @@ type loader struct {
 	// what is decoded is kept, or made many at a time.
 	keys    map[string]decodedKey
 	offsets []record.OffsetCommitValue
+}
+
+func newLoader(m *Machine, core coordinator.Core) *loader {
+	return &loader{m: m, loadResult: loadResult{core: core}, unknown: map[int16]bool{}, keys: map[string]decodedKey{}}
 }
 
 type decodedKey struct {
@@ -81,20 +85,46 @@ func (l *loader) run() error {
 		}
 		l.bytes += int64(len(buf))
 		for rest := buf; len(rest) > 0; {
-			var b batch.Batch
-			if b, rest, err = batch.Next(rest); err == nil && !b.Valid() {
-				err = fmt.Errorf("%w: checksum", batch.ErrCorrupt)
-			}
-			if err == nil {
-				err = l.batch(b)
-			}
-			if err != nil {
+			var next kafka.Offset
+			if next, rest, err = l.entry(rest); err != nil {
 				return fmt.Errorf("batch at or after offset %d: %w", from, err)
 			}
 			l.batches++
-			from = b.NextOffset()
+			from = next
 		}
 	}
+}
+
+// entry replays the first batch of buf and tells where the next one begins.
+func (l *loader) entry(buf []byte) (next kafka.Offset, rest []byte, err error) {
+	b, rest, err := batch.Next(buf)
+	if errors.Is(err, batch.ErrMagic) {
+		return l.old(buf)
+	}
+	if err == nil && !b.Valid() {
+		err = fmt.Errorf("%w: checksum", batch.ErrCorrupt)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	return b.NextOffset(), rest, l.batch(b)
+}
+
+// old replays an entry from before Kafka 0.11: a group may have committed for the
+// last time then.
+func (l *loader) old(buf []byte) (next kafka.Offset, rest []byte, err error) {
+	o, rest, err := batch.NextOld(buf)
+	if err == nil && !o.Valid() {
+		err = fmt.Errorf("%w: checksum", batch.ErrCorrupt)
+	}
+	if err != nil {
+		return 0, nil, err
+	}
+	err = o.Each(&l.work, maxExpandedBytes, func(at kafka.Offset, key, value []byte) error {
+		l.records++
+		return l.record(at, kafka.NoProducerID, &batch.Record{Key: key, Value: value})
+	})
+	return o.Offset() + 1, rest, err
 }
 
 func (m *Machine) hasResigned() bool {
@@ -165,8 +195,8 @@ func (l *loader) key(b []byte) (int16, record.Message, error) {
 	}
 	id, m, err := record.DecodeKey(l.m.opts.Kind, b)
 	if err == nil {
-		if l.keys == nil || len(l.keys) >= maxKeptKeys {
-			l.keys = map[string]decodedKey{}
+		if len(l.keys) >= maxKeptKeys {
+			clear(l.keys)
 		}
 		l.keys[string(b)] = decodedKey{id, m}
 	}

@@ -1,7 +1,10 @@
 package statemachine
 
 import (
+	"encoding/binary"
+	"errors"
 	"fmt"
+	"hash/crc32"
 	"math/rand/v2"
 	"strings"
 	"sync"
@@ -435,7 +438,7 @@ func TestConcurrentSubmits(t *testing.T) {
 	work.Wait()
 	f := newFake()
 	o.NewCore = func() coordinator.Core { return f }
-	l := loader{m: New(o), loadResult: loadResult{core: f}, unknown: map[int16]bool{}}
+	l := newLoader(New(o), f)
 	if err := l.run(); err != nil {
 		t.Fatal(err)
 	}
@@ -453,4 +456,50 @@ type realTimer struct{ start time.Time }
 func (r realTimer) At(at kafka.Mono, f func()) func() {
 	t := time.AfterFunc(time.Duration(at)-time.Since(r.start), f)
 	return func() { t.Stop() }
+}
+
+// Entries of formats v0 and v1, whose last commit may be older than Kafka 0.11. Fails
+// if loading takes them for damage.
+func TestLoadingOldFormats(t *testing.T) {
+	w := newWorld(t)
+	l := newLoader(New(w.options()), newFake())
+	var log []byte
+	for magic := range byte(2) {
+		r := records(key(fmt.Sprint("old", magic), int64(magic)))[0]
+		log = append(log, oldEntry(int64(5+magic), magic, record.AppendKey(nil, r.Key), record.AppendValue(nil, r.Value, r.Version))...)
+	}
+	log = append(log, oldEntry(9, 1, []byte{0, 99, 3}, nil)...)
+	for _, want := range []kafka.Offset{6, 7, 10} {
+		next, rest, err := l.entry(log)
+		if err != nil || next != want {
+			t.Fatalf("next is %d, %v; want %d", next, err, want)
+		}
+		log = rest
+	}
+	if got := l.core.(*fake).hash(); got != "old0=0 old1=1" {
+		t.Errorf("loaded %s", got)
+	}
+	bad := oldEntry(5, 1, []byte("k"), []byte("v"))
+	bad[len(bad)-1]++
+	if _, _, err := l.entry(bad); !errors.Is(err, batch.ErrCorrupt) {
+		t.Errorf("a damaged entry: %v", err)
+	}
+}
+
+func oldEntry(offset int64, magic byte, key, value []byte) []byte {
+	o := binary.BigEndian.AppendUint64(nil, uint64(offset))
+	o = append(o, 0, 0, 0, 0, 0, 0, 0, 0, magic, 0)
+	if magic == 1 {
+		o = binary.BigEndian.AppendUint64(o, 1_500_000_000_000)
+	}
+	for _, b := range [][]byte{key, value} {
+		n := uint32(len(b))
+		if b == nil {
+			n = 1<<32 - 1
+		}
+		o = append(binary.BigEndian.AppendUint32(o, n), b...)
+	}
+	binary.BigEndian.PutUint32(o[8:], uint32(len(o)-12))
+	binary.BigEndian.PutUint32(o[12:], crc32.ChecksumIEEE(o[16:]))
+	return o
 }

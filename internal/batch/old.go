@@ -1,0 +1,135 @@
+package batch
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+
+	"moldau/internal/kafka"
+)
+
+// Old is one entry of format v0 or v1, which logs from before Kafka 0.11 may hold:
+// a message, or a compressed set of messages.
+//
+//	 0 offset      int64   of the message, or of the last one in a set
+//	 8 length      int32
+//	12 crc         uint32  CRC-32 of everything from 16 on
+//	16 magic       int8    0 or 1
+//	17 attributes  int8    codec(3) timestamp type(1)
+//	18 timestamp   int64   v1 only
+//	   key, value  int32 length, −1 is null, and bytes
+type Old []byte
+
+const (
+	oldCRC        = 12
+	oldAttributes = 17
+	oldTimestamp  = 18
+	oldBody       = 26 // of format v1
+)
+
+// NextOld splits the first entry of format v0 or v1 off buf.
+func NextOld(buf []byte) (o Old, rest []byte, err error) {
+	size, err := EntrySize(buf)
+	if err != nil {
+		return nil, nil, err
+	}
+	if size > len(buf) {
+		return nil, nil, fmt.Errorf("%w: %d bytes of %d", ErrTruncated, len(buf), size)
+	}
+	if m := buf[posMagic]; m > 1 {
+		return nil, nil, fmt.Errorf("%w: want 0 or 1", ErrMagic)
+	}
+	return Old(buf[:size:size]), buf[size:], nil
+}
+
+// Offset is that of the message, or of the last one in the set.
+func (o Old) Offset() kafka.Offset { return kafka.Offset(binary.BigEndian.Uint64(o)) }
+
+// Valid checks the CRC.
+func (o Old) Valid() bool {
+	return crc32.ChecksumIEEE(o[posMagic:]) == binary.BigEndian.Uint32(o[oldCRC:])
+}
+
+// body gives key and value; nil is null.
+func (o Old) body() (key, value []byte, err error) {
+	rest := []byte(o[oldTimestamp:])
+	if o[posMagic] == 1 {
+		if len(o) < oldBody {
+			return nil, nil, fmt.Errorf("%w: a message of %d bytes", ErrCorrupt, len(o))
+		}
+		rest = o[oldBody:]
+	}
+	if key, rest, err = oldBytes(rest); err != nil {
+		return nil, nil, err
+	}
+	if value, rest, err = oldBytes(rest); err == nil && len(rest) > 0 {
+		err = fmt.Errorf("%w: %d bytes after a message", ErrCorrupt, len(rest))
+	}
+	return key, value, err
+}
+
+func oldBytes(b []byte) (field, rest []byte, err error) {
+	if len(b) < 4 {
+		return nil, nil, fmt.Errorf("%w: a length of %d bytes", ErrCorrupt, len(b))
+	}
+	n := int32(binary.BigEndian.Uint32(b))
+	switch {
+	case n == -1:
+		return nil, b[4:], nil
+	case n < 0 || int(n) > len(b)-4:
+		return nil, nil, fmt.Errorf("%w: a field of %d bytes in %d", ErrCorrupt, n, len(b)-4)
+	}
+	return b[4 : 4+n : 4+n], b[4+n:], nil
+}
+
+// Each calls f with the messages in order. A set expands to limitBytes at most.
+// Offsets in a set of format v1 count from its beginning (KIP-31).
+func (o Old) Each(w *Workspace, limitBytes int64, f func(at kafka.Offset, key, value []byte) error) error {
+	key, value, err := o.body()
+	if err != nil {
+		return err
+	}
+	codec := Codec(o[oldAttributes] & attrCodecMask)
+	if codec == None {
+		return f(o.Offset(), key, value)
+	}
+	set, err := w.DecompressAll(codec, value, limitBytes)
+	if err != nil {
+		return err
+	}
+	messages, shift, err := o.inner(set)
+	if err != nil {
+		return err
+	}
+	for _, m := range messages {
+		key, value, err := m.body()
+		if err == nil {
+			err = f(m.Offset()+shift, key, value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// inner splits a set, and tells what to add to its offsets.
+func (o Old) inner(set []byte) (messages []Old, shift kafka.Offset, err error) {
+	for len(set) > 0 {
+		var m Old
+		if m, set, err = NextOld(set); err != nil {
+			return nil, 0, err
+		}
+		if m[oldAttributes]&attrCodecMask != 0 {
+			return nil, 0, fmt.Errorf("%w: a compressed set in a compressed set", ErrCorrupt)
+		}
+		messages = append(messages, m)
+	}
+	if len(messages) == 0 {
+		return nil, 0, fmt.Errorf("%w: a set without messages", ErrCorrupt)
+	}
+	if o[posMagic] == 1 {
+		shift = o.Offset() - messages[len(messages)-1].Offset()
+	}
+	return messages, shift, nil
+}

@@ -1,0 +1,93 @@
+package batch
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"strings"
+	"testing"
+
+	"moldau/internal/kafka"
+)
+
+func oldMessage(offset int64, magic, attributes byte, key, value []byte) Old {
+	o := make([]byte, 16, 64)
+	binary.BigEndian.PutUint64(o, uint64(offset))
+	o = append(o, magic, attributes)
+	if magic == 1 {
+		o = binary.BigEndian.AppendUint64(o, 1_500_000_000_000)
+	}
+	for _, b := range [][]byte{key, value} {
+		if b == nil {
+			o = append(o, 0xff, 0xff, 0xff, 0xff)
+			continue
+		}
+		o = append(binary.BigEndian.AppendUint32(o, uint32(len(b))), b...)
+	}
+	binary.BigEndian.PutUint32(o[8:], uint32(len(o)-PrefixSize))
+	binary.BigEndian.PutUint32(o[oldCRC:], crc32.ChecksumIEEE(o[posMagic:]))
+	return o
+}
+
+func oldContent(t *testing.T, o Old) string {
+	t.Helper()
+	got, rest, err := NextOld(o)
+	if err != nil || len(rest) > 0 || !got.Valid() {
+		t.Fatalf("%v, %d bytes left", err, len(rest))
+	}
+	var w Workspace
+	var out []string
+	if err := got.Each(&w, 1<<20, func(at kafka.Offset, key, value []byte) error {
+		out = append(out, fmt.Sprintf("%d %q %q", at, key, value))
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(out, ", ")
+}
+
+func TestOldFormats(t *testing.T) {
+	for magic := range byte(2) {
+		if got := oldContent(t, oldMessage(7, magic, 0, []byte("k"), nil)); got != `7 "k" ""` {
+			t.Errorf("magic %d: %s", magic, got)
+		}
+		for _, c := range []Codec{Gzip, Snappy, LZ4} {
+			first := int64(40) // in format v0 the offsets in a set are those of the log
+			if magic == 1 {
+				first = 0
+			}
+			set := append(oldMessage(first, magic, 0, []byte("a"), []byte("1")), oldMessage(first+2, magic, 0, []byte("b"), []byte("2"))...)
+			var packed bytes.Buffer
+			z, err := compressor(&packed, c, defaultLevel(c))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = z.Write(set)
+			if err := z.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if got := oldContent(t, oldMessage(42, magic, byte(c), nil, packed.Bytes())); got != `40 "a" "1", 42 "b" "2"` {
+				t.Errorf("magic %d %s: %s", magic, c, got)
+			}
+		}
+	}
+	bl := NewBuilder(nil, 0, 0)
+	bl.Add(0, nil, nil)
+	if _, _, err := NextOld(bl.Finish()); err == nil {
+		t.Error("a batch of format v2 is taken for an old one")
+	}
+}
+
+func FuzzOld(f *testing.F) {
+	f.Add([]byte(oldMessage(7, 1, 0, []byte("k"), []byte("v"))))
+	f.Add([]byte(oldMessage(7, 0, 1, nil, []byte("v"))))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		o, _, err := NextOld(b)
+		if err != nil {
+			return
+		}
+		var w Workspace
+		_ = o.Each(&w, 1<<16, func(kafka.Offset, []byte, []byte) error { return nil })
+	})
+}
