@@ -147,11 +147,6 @@ func (c *Coordinator) takeBack(mark int, now kafka.Now, code kafka.ErrorCode, ou
 	for i := len(list) - 1; i >= 0; i-- {
 		list[i](code)
 	}
-	for _, g := range c.groups {
-		if g.void() {
-			c.empty = append(c.empty, g)
-		}
-	}
 }
 
 // onRevert has f called if what this step emits cannot be written.

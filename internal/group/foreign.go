@@ -97,7 +97,10 @@ func (c *Coordinator) replayForeign(key, value record.Message) error {
 	was := g.foreign
 	if c.active {
 		g.foreign = was.clone() // it is rare, and can be taken back as a whole
-		c.onRevert(func(kafka.ErrorCode) { g.foreign = was })
+		c.onRevert(func(kafka.ErrorCode) {
+			g.foreign = was
+			c.mayBeEmpty(g)
+		})
 	}
 	if g.foreign == nil || g.foreign.kind != k {
 		g.foreign = &foreign{kind: k, keys: map[string]record.Message{}, members: map[string]*foreignMember{}}

@@ -99,6 +99,7 @@ func (c *Coordinator) createGroup(id string) *group {
 		}
 		c.stop(m)
 		g.classic = nil
+		c.mayBeEmpty(g)
 	})
 	v := record.NewGroupMetadataValue()
 	v.CurrentStateTimestamp = m.sinceMs

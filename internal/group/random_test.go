@@ -95,6 +95,9 @@ func (k *randomGroup) check(t *testing.T, h *harness) {
 		}
 	}
 	for id, g := range h.c.groups {
+		if g.void() {
+			t.Fatalf("%s is nothing, and is kept", id)
+		}
 		m := g.classic
 		if m == nil || g.saved == nil {
 			delete(k.generation, id)

@@ -104,7 +104,10 @@ func mismatch(key, value record.Message) error {
 func (c *Coordinator) replayGroup(id string, v *record.GroupMetadataValue) {
 	g := c.groupFor(id)
 	was, simple := g.saved, g.simple
-	c.onRevert(func(kafka.ErrorCode) { g.saved, g.simple = was, simple })
+	c.onRevert(func(kafka.ErrorCode) {
+		g.saved, g.simple = was, simple
+		c.mayBeEmpty(g)
+	})
 	g.saved, g.simple = v, simple && v != nil
 	c.mayBeEmpty(g)
 }
@@ -113,7 +116,10 @@ func (c *Coordinator) replayOffset(producer kafka.ProducerID, id string, k offse
 	g := c.groupFor(id)
 	if g.void() {
 		g.simple = true
-		c.onRevert(func(kafka.ErrorCode) { g.simple = false })
+		c.onRevert(func(kafka.ErrorCode) {
+			g.simple = false
+			c.mayBeEmpty(g)
+		})
 	}
 	if producer != kafka.NoProducerID {
 		c.replayPending(producer, g, k, o)
