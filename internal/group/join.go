@@ -3,6 +3,7 @@ package group
 import (
 	"bytes"
 	"encoding/hex"
+	"math"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -50,6 +51,22 @@ const (
 	skipAssignmentSince   = 9 // KIP-814
 )
 
+// maxText bounds, in bytes, what goes into records as a string of the old formats,
+// with room for the unique part of a member id.
+const maxText = math.MaxInt16 - 64
+
+// fits tells whether the group's records can hold the member.
+func (j *joiner) fits() bool {
+	longest := max(len(j.clientID), len(j.host), len(j.protocolType), len(j.memberID))
+	if j.instanceID != nil {
+		longest = max(longest, len(*j.instanceID))
+	}
+	for _, p := range j.protocols {
+		longest = max(longest, len(p.name))
+	}
+	return longest <= maxText
+}
+
 // refuseJoin answers a JoinGroup with an error.
 func (c *Coordinator) refuseJoin(w *waiter, member string, code kafka.ErrorCode) {
 	resp := kmsg.NewPtrJoinGroupResponse()
@@ -61,11 +78,14 @@ func (c *Coordinator) refuseJoin(w *waiter, member string, code kafka.ErrorCode)
 func (c *Coordinator) join(r *coordinator.Request, q *kmsg.JoinGroupRequest) {
 	j := newJoiner(r, q)
 	switch {
-	case j.group == "":
+	case j.group == "" || len(j.group) > maxText:
 		c.refuseJoin(&j.waiter, j.memberID, kafka.ErrInvalidGroupID)
 		return
 	case j.sessionMs < c.opts.MinSessionMs || j.sessionMs > c.opts.MaxSessionMs:
 		c.refuseJoin(&j.waiter, j.memberID, kafka.ErrInvalidSessionTimeout)
+		return
+	case !j.fits():
+		c.refuseJoin(&j.waiter, "", kafka.ErrInvalidRequest)
 		return
 	}
 	g := c.group(j.group)
@@ -300,6 +320,7 @@ func (c *Coordinator) replaceStatic(m *classic, j *joiner, n *member, id string)
 	c.answerSync(n, func(w *waiter) { c.refuseSync(w, kafka.ErrFencedInstanceID) })
 	c.rename(n, id)
 	c.change(n, j.protocols, j.rebalanceMs, j.sessionMs)
+	n.isNew = false // whoever waits now keeps its session by that, as in Kafka
 	c.restartSession(n)
 	m.await(n, &j.waiter)
 	switch {

@@ -2,6 +2,7 @@ package group
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"unicode/utf8"
 
@@ -46,7 +47,7 @@ func (c *Coordinator) commitOffsets(r *coordinator.Request, q *kmsg.OffsetCommit
 			rp.Partition, rp.ErrorCode = p.Partition, int16(code)
 			switch {
 			case code != 0:
-			case c.tooLong(p.Metadata):
+			case c.tooLong(p.Metadata) || expireMs != kafka.NoTimestamp && p.Metadata != nil && len(*p.Metadata) > math.MaxInt16:
 				rp.ErrorCode = int16(kafka.ErrOffsetMetadataTooLarge)
 			default:
 				c.writeOffset(q.Group, t, p, expireMs)
@@ -90,6 +91,8 @@ func (c *Coordinator) tooLong(metadata *string) bool {
 func (c *Coordinator) checkCommit(q *kmsg.OffsetCommitRequest) kafka.ErrorCode {
 	g := c.group(q.Group)
 	switch {
+	case len(q.Group) > maxText:
+		return kafka.ErrInvalidGroupID
 	case g == nil && q.Generation < 0:
 		return 0 // the offset makes the group
 	case g == nil && q.Version >= groupNotFoundSince:

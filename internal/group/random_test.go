@@ -2,7 +2,9 @@ package group
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -332,4 +334,31 @@ func joinMany(b *testing.B, n int) {
 		q.GroupAssignment = append(q.GroupAssignment, kmsg.SyncGroupRequestGroupAssignment{MemberID: id, MemberAssignment: meta})
 	}
 	run(coordinator.Request{Token: uint64(n + 1), Body: q})
+}
+
+// What a record of the old formats cannot hold is refused: encoding it would end the
+// process. Without maxText it does.
+func TestNamesTooLongForRecords(t *testing.T) {
+	h := newHarness(t)
+	h.opts.MaxMetadataSize = 1 << 20
+	h.load()
+	long := strings.Repeat("x", math.MaxInt16+1)
+	almost := strings.Repeat("y", math.MaxInt16)
+	for _, line := range []string{
+		"join A v=9 group=" + long, "join A v=9 group=" + almost, "join A v=9 type=" + long, "join A v=9 static=" + almost,
+		"join A v=3 protocols=range," + long, "join A v=9 member=" + long, "commit A offsets=t/0:1 group=" + long,
+		"commit A v=9 offsets=t/0:1 meta=" + long, "commit A v=3 retention=1000 offsets=t/0:1 meta=" + long,
+	} {
+		h.out.Reset()
+		h.command(line)
+		if got := h.out.String(); strings.Contains(got, "INVALID") == strings.Contains(line, "meta") {
+			t.Errorf("%.30s…: %.100s", line, got)
+		}
+	}
+	h.token++
+	h.tags[h.token] = "A"
+	h.step(coordinator.Request{Token: h.token, Body: h.joinRequest("g", "A", args{"v": "3"}), ClientID: almost, Host: "/h"})
+	if !strings.Contains(h.out.String(), "INVALID_REQUEST") {
+		t.Errorf("a client id that leaves no room for a member id: %.100s", h.out.String())
+	}
 }
