@@ -179,7 +179,6 @@ func (s *Store) addAll(todo []found, parts []*Partition) {
 
 func (s *Store) open(f *found, settings *Settings) *Partition {
 	p := s.newPartition(f.id, f.folder.TopicPartition, f.dir, settings)
-	p.idDurable = true
 	kept := marks{recovery: f.opts.RecoveryPoint, high: f.hw, start: f.opts.StartOffset}
 	if f.damage != nil {
 		p.breakDown(f.damage, kept)
