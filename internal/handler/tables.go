@@ -12,6 +12,7 @@ func NewBroker(opts Options) *Handler {
 		{key: 18, min: 0, max: 5, serve: (*Handler).apiVersions},
 		{key: 19, min: 2, max: 7, listed: 2, serve: (*Handler).createTopics},
 		{key: 20, min: 1, max: 6, listed: 1, serve: (*Handler).deleteTopics},
+		{key: 21, min: 0, max: 2, serve: (*Handler).deleteRecords},
 		{key: 22, min: 0, max: 5, serve: (*Handler).initProducerID},
 		{key: 23, min: 2, max: 4, listed: 2, serve: (*Handler).offsetForLeaderEpoch},
 		{key: 32, min: 1, max: 4, listed: 1, serve: (*Handler).describeConfigs},

@@ -14,6 +14,7 @@ type Settings struct {
 	SegmentBytes  int64
 	FlushMessages int64
 	FlushMs       int64
+	CompactOnly   bool // only compaction may remove records
 	Log           *seglog.Config
 }
 
@@ -26,7 +27,7 @@ func SettingsOf(t config.Topic) *Settings {
 			BeforeMaxMs: t.TimestampBeforeMaxMs, AfterMaxMs: t.TimestampAfterMaxMs,
 		},
 		MinInSync: t.MinInSyncReplicas, SegmentBytes: t.SegmentBytes,
-		FlushMessages: t.FlushMessages, FlushMs: t.FlushMs,
+		FlushMessages: t.FlushMessages, FlushMs: t.FlushMs, CompactOnly: t.Compact && !t.Delete,
 		Log: &seglog.Config{
 			SegmentBytes: t.SegmentBytes, SegmentMs: t.SegmentMs, SegmentJitterMs: t.SegmentJitterMs,
 			SegmentIndexBytes: int64(t.SegmentIndexBytes), IndexIntervalBytes: int64(t.IndexIntervalBytes),
