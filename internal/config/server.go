@@ -71,6 +71,9 @@ func NewServer(props map[string]string) (*Server, error) {
 		s.static[name] = strings.TrimSpace(value)
 	}
 	sort.Strings(s.Unknown)
+	if _, err := ParsePerIPOverrides(s.Text("max.connections.per.ip.overrides")); err != nil {
+		errs = append(errs, err)
+	}
 	if len(errs) > 0 {
 		sort.Slice(errs, func(i, j int) bool { return errs[i].Error() < errs[j].Error() })
 		return nil, errors.Join(errs...)
@@ -295,18 +298,4 @@ func upper(names []string) []string {
 		names[i] = strings.ToUpper(names[i])
 	}
 	return names
-}
-
-// PerIPOverrides reads max.connections.per.ip.overrides, host:limit,…; entries
-// that are not of that form are left out.
-func (s *Server) PerIPOverrides() map[string]int {
-	out := map[string]int{}
-	for _, item := range SplitList(s.Text("max.connections.per.ip.overrides")) {
-		if i := strings.LastIndexByte(item, ':'); i > 0 {
-			if n, err := strconv.Atoi(item[i+1:]); err == nil {
-				out[item[:i]] = n
-			}
-		}
-	}
-	return out
 }

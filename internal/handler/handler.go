@@ -70,6 +70,7 @@ type Options struct {
 	Now         func() kafka.Now
 	Random      func() uint64
 	Log         *slog.Logger
+	LogLevel    *slog.LevelVar // of Log; nil if it cannot be changed
 
 	FetchMaxBytes          int // fetch.max.bytes
 	FetchSessionSlots      int // max.incremental.fetch.session.cache.slots

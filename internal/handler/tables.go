@@ -25,6 +25,7 @@ func NewBroker(opts Options) *Handler {
 		{key: 57, min: 0, max: 2, serve: (*Handler).updateFeatures},
 		{key: 60, min: 0, max: 2, serve: (*Handler).describeCluster},
 		{key: 64, min: 0, max: 0, serve: (*Handler).relay},
+		{key: 74, min: 0, max: 1, serve: (*Handler).listConfigResources},
 		{key: 75, min: 0, max: 0, serve: (*Handler).describeTopicPartitions},
 		{key: 80, min: 0, max: 1, serve: (*Handler).askQuorum},
 		{key: 81, min: 0, max: 0, serve: (*Handler).askQuorum},

@@ -80,26 +80,27 @@ func TestHC146DeleteRecordsElsewhere(t *testing.T) {
 		}
 		return out
 	}
-	here := 0
+	// Who leads may change while the answer is on its way: one of both is right.
+	right := func(id kafka.NodeID, topic string, n int32, alone kafka.ErrorCode) kafka.ErrorCode {
+		switch leader, _, exists := c.nodes[id].Image().TopicByName(topic).Leader(kafka.PartitionID(n)); {
+		case !exists:
+			return kafka.ErrUnknownTopicOrPartition
+		case leader == id:
+			return alone
+		}
+		return kafka.ErrNotLeaderForPartition
+	}
 	for id := kafka.NodeID(1); id <= 3; id++ {
 		for topic, alone := range map[string]kafka.ErrorCode{"one": 0, "three": kafka.ErrRequestTimedOut} {
+			var before [5]kafka.ErrorCode
+			for n := range before {
+				before[n] = right(id, topic, int32(n), alone)
+			}
 			for n, code := range ask(id, topic, 50) {
-				leader, _, exists := c.nodes[id].Image().TopicByName(topic).Leader(kafka.PartitionID(n))
-				want := kafka.ErrNotLeaderForPartition
-				switch {
-				case !exists:
-					want = kafka.ErrUnknownTopicOrPartition
-				case leader == id:
-					want = alone
-					here++
-				}
-				if code != want {
-					t.Errorf("%s-%d at %d, led by %d: %s, want %s", topic, n, id, leader, code, want)
+				if after := right(id, topic, n, alone); code != before[n] && code != after {
+					t.Errorf("%s-%d at %d: %s, want %s or %s", topic, n, id, code, before[n], after)
 				}
 			}
 		}
-	}
-	if here != 8 {
-		t.Errorf("%d partitions were found where they are led", here)
 	}
 }
