@@ -60,7 +60,7 @@ func NewServer(props map[string]string) (*Server, error) {
 	s := &Server{static: map[string]string{}}
 	var errs []error
 	for name, value := range props {
-		k, ok := BrokerKey(name)
+		k, ok := BrokerKey(PlainName(name))
 		if !ok {
 			s.Unknown = append(s.Unknown, name)
 			continue

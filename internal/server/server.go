@@ -146,6 +146,7 @@ func (s *Server) start() error {
 		s.member = newMember(s)
 		s.quorum.Subscribe(s.member.publish)
 	}
+	s.quorum.Subscribe(s.follow)
 	s.raftNet.Start(s.quorum.Deliver)
 	s.quorum.Start()
 	if c.Broker {
@@ -227,12 +228,11 @@ func (s *Server) listen(controllers bool) error {
 }
 
 func networkOptions(c *config.Server, log *slog.Logger) network.Options {
-	overrides, _ := config.ParsePerIPOverrides(c.Text("max.connections.per.ip.overrides")) // checked by NewServer
+	limits := limitsOf(config.Layers{Static: c.Static}, c.Listeners)
 	o := network.Options{
 		MaxRequestBytes: int(c.Long("socket.request.max.bytes")), BudgetBytes: c.Long("queued.max.request.bytes"),
-		MaxConnections: int(c.Long("max.connections")), MaxConnectionsPerIP: int(c.Long("max.connections.per.ip")),
-		PerIPOverrides: overrides,
-		IdleTimeout:    time.Duration(c.Long("connections.max.idle.ms")) * time.Millisecond, Log: log,
+		Limits:      &limits,
+		IdleTimeout: time.Duration(c.Long("connections.max.idle.ms")) * time.Millisecond, Log: log,
 	}
 	// Kafka's default of 100 KiB costs throughput; only a configured size counts.
 	if _, ok := c.Static("socket.send.buffer.bytes"); ok {
