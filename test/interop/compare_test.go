@@ -259,7 +259,7 @@ func TestAnswersAreKafkas(t *testing.T) {
 		cases []compareCase
 	}{
 		{"admin", adminCases()}, {"old", oldCases()}, {"alter", moreAlterCases()}, {"describe", describeCases()}, {"produce", produceCases()}, {"offsets", offsetCases()}, {"many", manyCases()}, {"fetch", fetchCases()},
-		{"settings", settingCases()}, {"quotas", quotaCases()}, {"producers", producerCases()}, {"records", deleteRecordsCases()},
+		{"settings", settingCases()}, {"consoles", consoleCases()}, {"quotas", quotaCases()}, {"producers", producerCases()}, {"records", deleteRecordsCases()},
 	} {
 		t.Run(group.name, func(t *testing.T) { compare(t, kafka, moldau, group.cases, known) })
 	}
