@@ -17,6 +17,9 @@ var throttleKeys = []Key{
 	{Name: "replica.alter.log.dirs.io.max.bytes.per.second", Type: Long, Default: "9223372036854775807", Bounded: true, Max: noLimit, Dynamic: ClusterWide},
 }
 
+// ThrottleKeys are the settings that can only be set dynamically; see BrokerKeys.
+func ThrottleKeys() []Key { return throttleKeys }
+
 // ListenerPrefix begins the settings of one listener: listener.name.<name>.<setting>.
 const ListenerPrefix = "listener.name."
 
