@@ -89,6 +89,18 @@ func NewServer(props map[string]string) (*Server, error) {
 // Static finds what the properties set, for Layers.
 func (s *Server) Static(name string) (string, bool) { v, ok := s.static[name]; return v, ok }
 
+// ListenerNames are the settings of single listeners that the properties set, in
+// order (ListenerPrefix).
+func (s *Server) ListenerNames() []string {
+	var names []string
+	for _, name := range sortedNames(s.static) {
+		if PlainName(name) != name {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // Text gives a setting as text, "" if unset.
 func (s *Server) Text(name string) string {
 	v, _ := Layers{Static: s.Static}.BrokerValue(name)

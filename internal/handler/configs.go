@@ -90,16 +90,17 @@ func (h *Handler) brokerEntries(img *metadata.Image, name string) ([]config.Entr
 	case kafka.NodeID(id) != h.opts.Self:
 		return nil, kafka.ErrInvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d or empty string, but received %s", h.opts.Self, name)
 	}
-	return config.DescribeBroker(partition.LayersOf(img, h.opts.Static, h.opts.Self, ""), dynamicNames(img, name)...), 0, ""
+	return config.DescribeBroker(partition.LayersOf(img, h.opts.Static, h.opts.Self, ""), h.moreNames(img, name)...), 0, ""
 }
 
 func storedLookup(img *metadata.Image, t metadata.ResourceType, name string) config.Lookup {
 	return func(key string) (string, bool) { return img.Config(metadata.Resource{Type: t, Name: name}, key) }
 }
 
-// dynamicNames are the settings that one broker has, or all have.
-func dynamicNames(img *metadata.Image, broker string) []string {
-	var names []string
+// moreNames are the settings beside those of the table that this broker has: in
+// its properties, of its own, or of all brokers.
+func (h *Handler) moreNames(img *metadata.Image, broker string) []string {
+	names := slices.Clone(h.opts.StaticNames)
 	for _, name := range []string{broker, ""} {
 		for _, c := range img.Configs(metadata.Resource{Type: metadata.BrokerResource, Name: name}) {
 			if !slices.Contains(names, c.Name) {

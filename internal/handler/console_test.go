@@ -51,7 +51,7 @@ func TestReassignmentsAreListed(t *testing.T) {
 		req := kmsg.NewPtrListPartitionReassignmentsRequest()
 		switch asked {
 		case "one":
-			req.Topics = []kmsg.ListPartitionReassignmentsRequestTopic{{Topic: "t", Partitions: []int32{0, 1}}, {Topic: "nobody", Partitions: []int32{1}}}
+			req.Topics = []kmsg.ListPartitionReassignmentsRequestTopic{{Topic: "t", Partitions: []int32{0}}, {Topic: "nobody", Partitions: []int32{1}}, {Topic: "t", Partitions: []int32{1, 1}}}
 		case "other":
 			req.Topics = []kmsg.ListPartitionReassignmentsRequestTopic{{Topic: "t", Partitions: []int32{0}}}
 		}

@@ -67,6 +67,7 @@ type Options struct {
 	Raft        Raft // nil: requests between replicas are refused
 	ProducerIDs ProducerIDs
 	Static      config.Lookup
+	StaticNames []string // settings of single listeners that Static has
 	Now         func() kafka.Now
 	Random      func() uint64
 	Log         *slog.Logger

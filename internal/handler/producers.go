@@ -17,12 +17,18 @@ func (h *Handler) describeProducers(c *call) {
 	}
 	img := h.opts.Image()
 	resp := kmsg.NewPtrDescribeProducersResponse()
+	seen := map[kafka.TopicPartition]bool{}
 	for _, q := range req.Topics {
 		t := kmsg.NewDescribeProducersResponseTopic()
 		t.Topic = q.Topic
 		topic := img.TopicByName(q.Topic)
 		bad := controller.CheckTopicName(q.Topic)
 		for _, n := range q.Partitions {
+			tp := kafka.TopicPartition{Topic: q.Topic, Partition: kafka.PartitionID(n)}
+			if seen[tp] {
+				continue // what is asked twice is answered once: answers can be large
+			}
+			seen[tp] = true
 			if bad == "" {
 				t.Partitions = append(t.Partitions, h.producersOf(topic, kafka.PartitionID(n)))
 				continue

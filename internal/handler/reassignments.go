@@ -33,13 +33,17 @@ func (h *Handler) listReassignments(c *call) {
 	if req.Topics == nil {
 		img.EachTopic(func(t metadata.Topic) bool { add(t, func(metadata.Partition) bool { return true }); return true })
 	}
+	wanted := map[kafka.TopicPartition]bool{}
 	for _, q := range req.Topics {
-		numbers := map[kafka.PartitionID]bool{}
 		for _, n := range q.Partitions {
-			numbers[kafka.PartitionID(n)] = true
+			wanted[kafka.TopicPartition{Topic: q.Topic, Partition: kafka.PartitionID(n)}] = true
 		}
-		if t := img.TopicByName(q.Topic); t.Exists() {
-			add(t, func(p metadata.Partition) bool { return numbers[p.ID] })
+	}
+	done := map[string]bool{}
+	for _, q := range req.Topics {
+		if t := img.TopicByName(q.Topic); t.Exists() && !done[q.Topic] {
+			done[q.Topic] = true
+			add(t, func(p metadata.Partition) bool { return wanted[kafka.TopicPartition{Topic: q.Topic, Partition: p.ID}] })
 		}
 	}
 	c.reply(resp)

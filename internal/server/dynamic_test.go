@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -10,25 +11,28 @@ import (
 // withoutTaker are the settings that Kafka calls dynamic and that nothing here
 // takes at run time, by name or beginning of a name, with the reason.
 var withoutTaker = map[string]string{
-	"background.threads":                        "goroutines are not counted; there is no pool to size",
-	"num.io.threads":                            "a request runs on the goroutine of its connection",
-	"num.network.threads":                       "connections have a goroutine each",
-	"num.replica.fetchers":                      "data is not copied between brokers yet",
-	"num.recovery.threads.per.data.dir":         "recovery runs at a start only; it is at least as parallel as there are processors",
-	"log.cleaner.":                              "the cleaner does not run yet; those that topics fall back to are taken by partitions",
-	"group.":                                    "the group coordinators do not run yet; groups are described with the values in force",
-	"share.coordinator.":                        "share groups do not run yet",
-	"errors.deadletterqueue.":                   "share groups do not run yet",
-	"transaction.partition.verification.enable": "there are no transactions yet",
-	"remote.":                                   "there is no tiered storage",
-	"follower.fetch.last.tiered.offset.enable":  "there is no tiered storage",
-	"config.providers":                          "names Java classes",
-	"metric.reporters":                          "names Java classes",
-	"principal.builder.class":                   "names a Java class; a change is refused",
-	"listeners":                                 "listeners open at a start only; a change is refused",
-	"listener.security.protocol.map":            "listeners open at a start only; a change is refused",
-	"sasl.":                                     "there is no SASL yet",
-	"ssl.":                                      "there is no TLS yet",
+	"background.threads":                             "goroutines are not counted; there is no pool to size",
+	"num.io.threads":                                 "a request runs on the goroutine of its connection",
+	"num.network.threads":                            "connections have a goroutine each",
+	"num.replica.fetchers":                           "data is not copied between brokers yet",
+	"leader.replication.throttled.rate":              "data is not copied between brokers yet",
+	"follower.replication.throttled.rate":            "data is not copied between brokers yet",
+	"replica.alter.log.dirs.io.max.bytes.per.second": "replicas are not moved between directories yet",
+	"num.recovery.threads.per.data.dir":              "recovery runs at a start only; it is at least as parallel as there are processors",
+	"log.cleaner.":                                   "the cleaner does not run yet; those that topics fall back to are taken by partitions",
+	"group.":                                         "the group coordinators do not run yet; groups are described with the values in force",
+	"share.coordinator.":                             "share groups do not run yet",
+	"errors.deadletterqueue.":                        "share groups do not run yet",
+	"transaction.partition.verification.enable":      "there are no transactions yet",
+	"remote.": "there is no tiered storage",
+	"follower.fetch.last.tiered.offset.enable": "there is no tiered storage",
+	"config.providers":                         "names Java classes",
+	"metric.reporters":                         "names Java classes",
+	"principal.builder.class":                  "names a Java class; a change is refused",
+	"listeners":                                "listeners open at a start only; a change is refused",
+	"listener.security.protocol.map":           "listeners open at a start only; a change is refused",
+	"sasl.":                                    "there is no SASL yet",
+	"ssl.":                                     "there is no TLS yet",
 }
 
 // tunedByStore are taken by partition.Store; TestStoreTunes shows it.
@@ -59,7 +63,7 @@ func TestEveryDynamicSetting(t *testing.T) {
 		}
 	}
 	used := map[string]bool{}
-	for _, k := range config.BrokerKeys() {
+	for _, k := range slices.Concat(config.BrokerKeys(), config.ThrottleKeys()) {
 		if k.Dynamic == config.ReadOnly {
 			continue
 		}

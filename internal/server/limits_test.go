@@ -13,6 +13,9 @@ import (
 func TestDynamicLimitsOfConnections(t *testing.T) {
 	n := start(t, "listener.name.plaintext.max.connections=1000", "max.connection.creation.rate=1000")
 	c := n.dial()
+	if v, s, ok := c.describedAs(4, "1", "listener.name.plaintext.max.connections"); !ok || v != "1000" || s != 4 {
+		t.Errorf("the setting in the properties is described as %q from %d", v, s)
+	}
 	check := func(what string, open bool) {
 		t.Helper()
 		other := n.dial()

@@ -270,7 +270,7 @@ func (s *Server) handlerOptions() handler.Options {
 	c := s.opts.Config
 	o := handler.Options{
 		Self: c.NodeID, ClusterID: s.storage.ClusterID, Image: s.quorum.Image, Store: s.store,
-		Controller: s.control(), Raft: s.raftNet, ProducerIDs: s.broker, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log, LogLevel: s.opts.LogLevel,
+		Controller: s.control(), Raft: s.raftNet, ProducerIDs: s.broker, Static: c.Static, StaticNames: c.ListenerNames(), Now: s.clock, Random: rand.Uint64, Log: s.log, LogLevel: s.opts.LogLevel,
 		FetchMaxBytes: int(c.Long("fetch.max.bytes")), FetchSessionSlots: int(c.Long("max.incremental.fetch.session.cache.slots")),
 		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
 		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
