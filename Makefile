@@ -25,8 +25,9 @@ lint: ## formatting, vet, staticcheck, the rules of internal/archtest
 race: ## run all tests under the race detector
 	$(GO) test -race ./...
 
-sim: ## simulate the quorum: SEEDS=n runs, or SEED=k SEEDS=1 to replay one
+sim: ## simulate the quorum, then groups: SEEDS=n runs of each, or SEED=k SEEDS=1 to replay one
 	$(GO) run ./internal/sim/cmd -seed $(or $(SEED),1) -seeds $(SEEDS) -twice
+	$(GO) run ./internal/sim/groups/cmd -seed $(or $(SEED),1) -seeds $(SEEDS) -twice
 
 mutants: ## show that planted bugs are caught
 	bash internal/sim/mutants.sh

@@ -20,8 +20,8 @@ var floors = []struct {
 }{
 	{"vocabulary", []string{"kafka", "wire", "batch", "record", "producerstate", "config"}},
 	{"leaves", []string{"vfs", "seglog/logdir", "seglog", "peer"}},
-	{"pure cores", []string{"raft", "raftwire", "metadata", "controller", "lifecycle", "replica", "session"}},
-	{"shells", []string{"quorum", "raftnet", "partition"}},
+	{"pure cores", []string{"raft", "raftwire", "metadata", "controller", "lifecycle", "replica", "session", "coordinator", "group"}},
+	{"shells", []string{"quorum", "raftnet", "partition", "statemachine"}},
 	{"edge", []string{"network", "handler", "bench", "server", "cli"}},
 }
 
@@ -29,7 +29,7 @@ var floors = []struct {
 var pure = append(append([]string{}, floors[0].packages...), floors[2].packages...)
 
 // testOnly packages are not part of the product.
-var testOnly = []string{"archtest", "sim", "sim/cmd", "record/gen", "bench/compare", "bench/compare/cmd"}
+var testOnly = []string{"archtest", "sim", "sim/cmd", "sim/groups", "sim/groups/cmd", "record/gen", "bench/compare", "bench/compare/cmd"}
 
 // apart are the floors whose packages never import each other.
 var apart = []string{"shells"}

@@ -387,3 +387,43 @@ func BenchmarkProduced(b *testing.B) {
 		})
 	}
 }
+
+// Fails if Rewind leaves anything of what was added, or a codec makes a batch
+// that cannot be read, or longer.
+func TestBuilderRewindsAndCompresses(t *testing.T) {
+	for _, codec := range []Codec{None, Gzip, Snappy, LZ4, Zstd} {
+		for _, pad := range []int{0, 1000} {
+			build := func(rewind bool) Batch {
+				bl := NewBuilder(nil, 5, 2)
+				bl.Codec = codec
+				if m := bl.Mark(); rewind {
+					bl.Add(1, []byte("lost"), nil)
+					bl.Rewind(m)
+				}
+				bl.Add(100, []byte("k"), make([]byte, pad))
+				if m := bl.Mark(); rewind {
+					bl.Add(900, []byte("lost"), make([]byte, 2*pad))
+					bl.Rewind(m)
+				}
+				bl.Add(101, []byte("l"), nil)
+				return bl.Finish()
+			}
+			b := build(true)
+			if !bytes.Equal(b, build(false)) {
+				t.Errorf("%s: the mark shows", codec)
+			}
+			if want := codec != None && pad > 0; (b.Codec() == codec) != (want || codec == None) || !b.Valid() || b.Size() != len(b) || want && len(b) > pad {
+				t.Errorf("%s: %s, %d bytes", codec, b.Codec(), len(b))
+			}
+			var w Workspace
+			records, err := w.DecompressAll(b.Codec(), b.Records(), 1<<20)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var keys []string
+			if err := Each(records, b.Count(), func(r *Record) error { keys = append(keys, string(r.Key)); return nil }); err != nil || strings.Join(keys, "") != "kl" {
+				t.Error(codec, keys, err)
+			}
+		}
+	}
+}

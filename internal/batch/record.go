@@ -176,7 +176,7 @@ func appendVarbytes(buf, b []byte) []byte {
 	return append(binary.AppendVarint(buf, int64(len(b))), b...)
 }
 
-// Builder makes one uncompressed v2 batch, for logs that the server itself
+// Builder makes one v2 batch, for logs that the server itself
 // writes and for tests. The zero value plus BaseOffset is ready; set the header
 // fields before Finish.
 type Builder struct {
@@ -187,6 +187,8 @@ type Builder struct {
 	ProducerID    kafka.ProducerID
 	ProducerEpoch kafka.ProducerEpoch
 	BaseSequence  kafka.Sequence
+	// Codec compresses the records, unless they become longer by that.
+	Codec Codec
 
 	buf     []byte
 	base    kafka.WallMs
@@ -222,8 +224,23 @@ func (bl *Builder) Add(ts kafka.WallMs, key, value []byte, headers ...Header) {
 // Count is the number of records added.
 func (bl *Builder) Count() int32 { return bl.count }
 
-// Size is the number of bytes that Finish would return.
+// Size is the number of bytes that Finish would return without a Codec.
 func (bl *Builder) Size() int { return len(bl.buf) }
+
+// Mark is a place in a Builder that Rewind goes back to.
+type Mark struct {
+	size      int
+	count     int32
+	base, max kafka.WallMs
+}
+
+// Mark notes what has been added up to now.
+func (bl *Builder) Mark() Mark { return Mark{len(bl.buf), bl.count, bl.base, bl.max} }
+
+// Rewind takes back what was added since the mark.
+func (bl *Builder) Rewind(m Mark) {
+	bl.buf, bl.count, bl.base, bl.max = bl.buf[:m.size], m.count, m.base, m.max
+}
 
 // Finish writes the header and returns the batch, which must hold at least one
 // record. The Builder must not be used afterwards.
@@ -231,13 +248,13 @@ func (bl *Builder) Finish() Batch {
 	if bl.count == 0 {
 		panic("batch: Finish of an empty batch")
 	}
-	b := Batch(bl.buf)
+	b, codec := bl.compressed()
 	be := binary.BigEndian
 	be.PutUint64(b[posBaseOffset:], uint64(bl.BaseOffset))
 	be.PutUint32(b[posLength:], uint32(len(b)-PrefixSize))
 	be.PutUint32(b[posLeaderEpoch:], uint32(bl.LeaderEpoch))
 	b[posMagic] = 2
-	var attr int16
+	attr := int16(codec)
 	if bl.Control {
 		attr |= attrControl
 	}
@@ -254,4 +271,19 @@ func (bl *Builder) Finish() Batch {
 	be.PutUint32(b[posCount:], uint32(bl.count))
 	b.seal()
 	return b
+}
+
+// compressed gives header room and records, compressed if that makes them shorter.
+func (bl *Builder) compressed() (Batch, Codec) {
+	if bl.Codec == None {
+		return bl.buf, None
+	}
+	packed, err := Compress(make([]byte, HeaderSize), bl.Codec, defaultLevel(bl.Codec), bl.buf[HeaderSize:])
+	if err != nil {
+		panic("batch: compress: " + err.Error()) // no codec of ours fails in memory
+	}
+	if len(packed) >= len(bl.buf) {
+		return bl.buf, None
+	}
+	return packed, bl.Codec
 }

@@ -34,7 +34,7 @@ local broker are printed too.`,
 		Args: cobra.NoArgs,
 		RunE: help,
 	}
-	cmd.AddCommand(newBenchProduce(), newBenchConsume(), newBenchLatency(), newBenchFloor())
+	cmd.AddCommand(newBenchProduce(), newBenchConsume(), newBenchLatency(), newBenchFloor(), newBenchCommits(), newBenchRebalances())
 	return cmd
 }
 

@@ -163,6 +163,9 @@ func (e *embedded) Fill(resp *wire.Response) {
 // FreeFrame implements wire.Slot: the frame is the envelope's.
 func (e *embedded) FreeFrame() {}
 
+// Broken implements wire.Slot: of the broker's connection.
+func (e *embedded) Broken() bool { return e.outer.Broken() }
+
 // Drop implements wire.Slot: what cannot be read closes no connection, for that
 // belongs to the broker; it answers its client by closing that one's.
 func (e *embedded) Drop(error) { e.fail(kafka.ErrUnsupportedVersion) }

@@ -28,6 +28,7 @@ type slot struct {
 	resp    wire.Response
 	filled  atomic.Int32
 	dropped atomic.Int32
+	freed   atomic.Bool
 	done    chan struct{}
 
 	parking func() // called between the read and the wait
@@ -61,7 +62,9 @@ func (s *slot) Drop(err error) {
 	s.Fill(nil)
 }
 
-func (s *slot) FreeFrame() {}
+func (s *slot) Broken() bool { return false }
+
+func (s *slot) FreeFrame() { s.freed.Store(true) }
 
 func (s *slot) OnGone(f func()) bool {
 	if s.parking != nil {
@@ -146,7 +149,7 @@ func node(t testing.TB) Options {
 	}
 	t.Cleanup(func() { store.Close() })
 	return Options{
-		Self: 1, ClusterID: "c", Image: func() *metadata.Image { return img }, Store: store, Controller: refusing{}, ProducerIDs: &ids{},
+		Self: 1, ClusterID: "c", Image: func() *metadata.Image { return img }, Store: store, Controller: refusing{}, ProducerIDs: &ids{}, Groups: newCoordinator(),
 		Now: now, Random: rand.Uint64, Log: log, FetchMaxBytes: 1 << 20, FetchSessionSlots: 10, AutoCreateTopics: true,
 		PartitionsPerDescribe: 100, SupportedFeatures: []Feature{{"f", 0, 1}},
 	}
@@ -161,6 +164,9 @@ func serve(t testing.TB, h *Handler, frame []byte) *slot {
 	h.Serve(&r)
 	if h.parked.Load() > 0 {
 		s.leave()
+	}
+	if g, ok := h.opts.Groups.(*oneCoordinator); ok && s.filled.Load() == 0 {
+		g.letGo()
 	}
 	select {
 	case <-s.done:

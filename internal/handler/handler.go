@@ -66,6 +66,7 @@ type Options struct {
 	Controller  Controller
 	Raft        Raft // nil: requests between replicas are refused
 	ProducerIDs ProducerIDs
+	Groups      Groups // nil on a controller's listener
 	Static      config.Lookup
 	StaticNames []string // settings of single listeners that Static has
 	Now         func() kafka.Now
@@ -76,8 +77,9 @@ type Options struct {
 	FetchMaxBytes          int // fetch.max.bytes
 	FetchSessionSlots      int // max.incremental.fetch.session.cache.slots
 	AutoCreateTopics       bool
-	KeepTopics             bool // delete.topic.enable is false
-	PartitionsPerDescribe  int  // max.request.partition.size.limit
+	OffsetsTopic           InternalTopic // how __consumer_offsets is created
+	KeepTopics             bool          // delete.topic.enable is false
+	PartitionsPerDescribe  int           // max.request.partition.size.limit
 	SupportedFeatures      []Feature
 	KRaftVersion           func() int16 // of the quorum; nil is 0
 	UnstableFeatureEnabled bool

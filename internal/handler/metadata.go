@@ -255,6 +255,25 @@ type autoCreation struct {
 	busy map[string]bool
 }
 
+// creatable is how a topic is created that nobody has described. Internal topics
+// carry their settings with them: else they would be lost when Apache Kafka takes
+// the cluster over (Trap 9).
+func (h *Handler) creatable(name string) kmsg.CreateTopicsRequestTopic {
+	t := kmsg.NewCreateTopicsRequestTopic()
+	t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1
+	if name != kafka.ConsumerOffsetsTopic {
+		return t
+	}
+	o := &h.opts.OffsetsTopic
+	t.NumPartitions, t.ReplicationFactor = o.Partitions, o.ReplicationFactor
+	for _, kv := range [][2]string{{"cleanup.policy", "compact"}, {"compression.type", "producer"}, {"segment.bytes", o.SegmentBytes}} {
+		c := kmsg.NewCreateTopicsRequestTopicConfig()
+		c.Name, c.Value = kv[0], &kv[1]
+		t.Configs = append(t.Configs, c)
+	}
+	return t
+}
+
 // maxAutoCreating bounds the topics that are being created at a time.
 const maxAutoCreating = 1000
 
@@ -270,9 +289,7 @@ func (a *autoCreation) start(h *Handler, names []string) {
 			continue
 		}
 		a.busy[name] = true
-		t := kmsg.NewCreateTopicsRequestTopic()
-		t.Topic, t.NumPartitions, t.ReplicationFactor = name, -1, -1
-		req.Topics = append(req.Topics, t)
+		req.Topics = append(req.Topics, h.creatable(name))
 	}
 	a.mu.Unlock()
 	if len(req.Topics) == 0 {

@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"moldau/internal/wire"
 )
 
@@ -295,6 +297,22 @@ func (c *conn) end(err error, byPeer bool) {
 	for _, f := range gone {
 		go f()
 	}
+}
+
+// wasReset asks the kernel whether the other end has reset the connection.
+func (c *conn) wasReset() bool {
+	raw, err := c.nc.SyscallConn()
+	if err != nil {
+		return true
+	}
+	reset := false
+	err = raw.Control(func(fd uintptr) {
+		look := [1]unix.PollFd{{Fd: int32(fd)}}
+		if n, err := unix.Poll(look[:], 0); err == nil && n > 0 {
+			reset = look[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0
+		}
+	})
+	return reset || err != nil
 }
 
 func ordinaryEnd(err error) bool {

@@ -47,6 +47,15 @@ func (sl *slot) FreeFrame() {
 	sl.frame, sl.charge = nil, 0
 }
 
+// Broken implements wire.Slot.
+func (sl *slot) Broken() bool {
+	c := sl.c
+	c.mu.Lock()
+	closed := c.closed
+	c.mu.Unlock()
+	return closed || c.wasReset()
+}
+
 // Drop implements wire.Slot.
 func (sl *slot) Drop(err error) {
 	c := sl.c

@@ -105,23 +105,33 @@ func (p *Partition) Append(b batch.Batch, acksAll bool, now kafka.WallMs) Append
 	}
 	p.mu.Lock()
 	a, end := p.append(b, settings, acksAll, now)
-	flush := a.Code == 0 && int64(end-p.recoveryPoint()) >= settings.FlushMessages
-	rose := a.Code == 0 && !flush && p.raise(end)
-	p.mu.Unlock()
-	if flush {
-		// Readers must not see what a power loss could take back, when flush
-		// settings say that it is to be durable.
+	if a.Code != 0 {
+		p.mu.Unlock()
+		return a
+	}
+	if code := p.reveal(end, settings); code != 0 {
+		return failed(code, "")
+	}
+	return a
+}
+
+// reveal lets readers see what was appended up to end: they must not see what a
+// power loss could take back, when flush settings say that it is to be durable.
+// Called with mu held, which it releases.
+func (p *Partition) reveal(end kafka.Offset, settings *Settings) kafka.ErrorCode {
+	if int64(end-p.recoveryPoint()) >= settings.FlushMessages {
+		p.mu.Unlock()
 		if err := p.flushTo(end); err != nil {
-			return failed(p.flushCode(err), "")
+			return p.flushCode(err)
 		}
 		p.mu.Lock()
-		rose = p.raise(end)
-		p.mu.Unlock()
 	}
+	rose := p.raise(end)
+	p.mu.Unlock()
 	if rose {
 		p.watch.wake()
 	}
-	return a
+	return 0
 }
 
 // raise lets the high watermark follow the log up to end and tells whether it
@@ -168,10 +178,17 @@ func (p *Partition) append(b batch.Batch, settings *Settings, acksAll bool, now 
 			return a, v.LastOffset + 1
 		}
 	}
-	if err := log.Append(now, b); err != nil {
-		return failed(p.appendFailed(err), ""), 0
+	if code := p.write(log, now, b); code != 0 {
+		return failed(code, ""), 0
 	}
-	end = log.EndOffset()
+	return a, log.EndOffset()
+}
+
+// write appends to the log. Called with mu held.
+func (p *Partition) write(log *seglog.Log, now kafka.WallMs, batches ...batch.Batch) kafka.ErrorCode {
+	if err := log.Append(now, batches...); err != nil {
+		return p.appendFailed(err)
+	}
 	if p.lastFlushMs == 0 {
 		p.lastFlushMs = now
 	}
@@ -179,7 +196,7 @@ func (p *Partition) append(b batch.Batch, settings *Settings, acksAll bool, now 
 		p.base = base
 		p.store.flushSoon(p)
 	}
-	return a, end
+	return 0
 }
 
 func headerOf(b batch.Batch) producerstate.Header {

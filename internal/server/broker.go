@@ -145,6 +145,7 @@ func (b *broker) publish(d *metadata.Delta, img *metadata.Image) {
 	b.latest = img
 	if b.loaded {
 		b.s.store.Apply(d, img)
+		b.s.groups.follow(d, img)
 	}
 	b.mu.Unlock()
 	b.asks.follow(d, img)
@@ -220,8 +221,11 @@ func (b *broker) load() bool {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.s.groups.load(img)
 	if b.latest != img {
-		b.s.store.Apply(metadata.Diff(img, b.latest), b.latest)
+		d := metadata.Diff(img, b.latest)
+		b.s.store.Apply(d, b.latest)
+		b.s.groups.follow(d, b.latest)
 	}
 	b.loaded = true
 	b.asks.look(b.latest)

@@ -92,6 +92,15 @@ func TestHC146DeleteRecordsElsewhere(t *testing.T) {
 	}
 	for id := kafka.NodeID(1); id <= 3; id++ {
 		for topic, alone := range map[string]kafka.ErrorCode{"one": 0, "three": kafka.ErrRequestTimedOut} {
+			// The image is current before the logs have followed it.
+			c.until(id, "partitions at work", func(*server.Server) bool {
+				for n, code := range ask(id, topic, 1) {
+					if code == kafka.ErrNotLeaderForPartition && right(id, topic, n, alone) == alone {
+						return false
+					}
+				}
+				return true
+			})
 			var before [5]kafka.ErrorCode
 			for n := range before {
 				before[n] = right(id, topic, int32(n), alone)

@@ -20,7 +20,7 @@ var withoutTaker = map[string]string{
 	"replica.alter.log.dirs.io.max.bytes.per.second": "replicas are not moved between directories yet",
 	"num.recovery.threads.per.data.dir":              "recovery runs at a start only; it is at least as parallel as there are processors",
 	"log.cleaner.":                                   "the cleaner does not run yet; those that topics fall back to are taken by partitions",
-	"group.":                                         "the group coordinators do not run yet; groups are described with the values in force",
+	"group.":                                         "of the consumer, share and streams protocols, which do not run yet; groups are described with the values in force",
 	"share.coordinator.":                             "share groups do not run yet",
 	"errors.deadletterqueue.":                        "share groups do not run yet",
 	"transaction.partition.verification.enable":      "there are no transactions yet",

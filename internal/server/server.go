@@ -46,6 +46,7 @@ type Server struct {
 	raftNet *raftnet.Net
 	store   *partition.Store
 	broker  *broker
+	groups  *groups // nil without the role of a broker
 	remote  *remote
 	member  *member // nil without the role of a controller
 	network *network.Server
@@ -124,6 +125,7 @@ func (s *Server) start() error {
 		if s.store, err = s.newStore(); err != nil {
 			return err
 		}
+		s.groups = newGroups(s)
 	}
 	s.remote = newRemote(s)
 	opts, err := s.quorumOptions()
@@ -211,7 +213,7 @@ func (s *Server) listen(controllers bool) error {
 		h := handler.NewBroker
 		if controllers {
 			h = handler.NewController
-			o.Store, o.Controller, o.BrokerGone = nil, localControl{s.control()}, s.brokerGone
+			o.Store, o.Groups, o.Controller, o.BrokerGone = nil, nil, localControl{s.control()}, s.brokerGone
 		}
 		open := s.take(i)
 		if open == nil {
@@ -270,10 +272,14 @@ func (s *Server) handlerOptions() handler.Options {
 	c := s.opts.Config
 	o := handler.Options{
 		Self: c.NodeID, ClusterID: s.storage.ClusterID, Image: s.quorum.Image, Store: s.store,
-		Controller: s.control(), Raft: s.raftNet, ProducerIDs: s.broker, Static: c.Static, StaticNames: c.ListenerNames(), Now: s.clock, Random: rand.Uint64, Log: s.log, LogLevel: s.opts.LogLevel,
+		Controller: s.control(), Raft: s.raftNet, ProducerIDs: s.broker, Groups: s.groups, Static: c.Static, StaticNames: c.ListenerNames(), Now: s.clock, Random: rand.Uint64, Log: s.log, LogLevel: s.opts.LogLevel,
 		FetchMaxBytes: int(c.Long("fetch.max.bytes")), FetchSessionSlots: int(c.Long("max.incremental.fetch.session.cache.slots")),
 		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
 		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),
+		OffsetsTopic: handler.InternalTopic{
+			Partitions: int32(c.Long("offsets.topic.num.partitions")), ReplicationFactor: int16(c.Long("offsets.topic.replication.factor")),
+			SegmentBytes: c.Text("offsets.topic.segment.bytes"),
+		},
 	}
 	o.KRaftVersion = func() int16 { return s.quorum.Describe().KRaftVersion }
 	for _, f := range Features() {
@@ -358,6 +364,9 @@ func (s *Server) Stop(ctx context.Context) error {
 	if s.broker != nil {
 		s.broker.stop()
 		s.store.SetBrokerEpoch(s.broker.epoch())
+	}
+	if s.groups != nil {
+		s.groups.stop()
 	}
 	if s.store != nil {
 		errs = append(errs, s.store.Close())

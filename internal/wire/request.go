@@ -79,6 +79,9 @@ type Slot interface {
 	FreeFrame()
 	// Drop closes the connection because of err.
 	Drop(err error)
+	// Broken tells whether the connection has ended, or was reset by the other
+	// end, which reading tells only behind what was received before.
+	Broken() bool
 	// OnGone asks to be told, once and from another goroutine, if the
 	// connection ends before the slot is filled. It reports false if it has
 	// ended already.
@@ -96,6 +99,11 @@ func (r *Request) Response() *Response { return r.slot.Response() }
 // OnGone asks to be told, once and from another goroutine, if the connection
 // ends before the request is answered. It reports false if it has ended.
 func (r *Request) OnGone(f func()) bool { return r.slot.OnGone(f) }
+
+// Broken tells whether the connection has ended, or was reset by the other end:
+// a request that has not begun should not begin then (Trap 13). A client that has
+// only finished sending still waits for its answers.
+func (r *Request) Broken() bool { return r.slot.Broken() }
 
 // Reply answers the request. The response belongs to the network afterwards.
 // It may block while the client is slow to read: call it on the goroutine that

@@ -78,7 +78,7 @@ func autoCreate(t *testing.T, ctx context.Context, n *node) {
 
 // refusals: what this version does not have is refused in words that say so.
 func refusals(t *testing.T, ctx context.Context, n *node) {
-	for kind, key := range map[int8]string{0: "group", 1: "txn"} {
+	for kind, key := range map[int8]string{1: "txn"} {
 		r := askNode[*kmsg.FindCoordinatorResponse](t, n, &kmsg.FindCoordinatorRequest{CoordinatorType: kind, CoordinatorKeys: []string{key}}, 4)
 		c := r.Coordinators[0]
 		if c.ErrorCode != 15 || c.ErrorMessage == nil || !strings.Contains(*c.ErrorMessage, "does not coordinate") {
@@ -99,7 +99,7 @@ func refusals(t *testing.T, ctx context.Context, n *node) {
 	for _, k := range mustRequest[*kmsg.ApiVersionsResponse](t, ctx, cl, kmsg.NewPtrApiVersionsRequest()).ApiKeys {
 		keys = append(keys, k.ApiKey)
 	}
-	for _, group := range []int16{8, 9, 11, 12, 13, 14, 24, 25, 26, 68} {
+	for _, group := range []int16{24, 25, 26, 28, 68, 69, 76, 77} {
 		if slices.Contains(keys, group) {
 			t.Errorf("%s is advertised, but there are no coordinators", kmsg.NameForKey(group))
 		}

@@ -153,8 +153,8 @@ func TestConsoleLibrary(t *testing.T) {
 	ok("DeleteRecords", err)
 	ok("DeleteRecords", deleted.Error())
 	starts, err := adm.ListStartOffsets(ctx, "t")
-	if ok("ListStartOffsets", err); !slices.Equal(offsetsOf(starts), offsetsOf(ends)) {
-		t.Errorf("starts %v, ends %v", offsetsOf(starts), offsetsOf(ends))
+	if ok("ListStartOffsets", err); !slices.Equal(listedOffsets(starts), listedOffsets(ends)) {
+		t.Errorf("starts %v, ends %v", listedOffsets(starts), listedOffsets(ends))
 	}
 	dirs, err := adm.DescribeAllLogDirs(ctx, nil)
 	if ok("DescribeAllLogDirs", err); len(dirs) != 1 {
@@ -199,7 +199,7 @@ func TestConsoleLibrary(t *testing.T) {
 	n.stop(t)
 }
 
-func offsetsOf(l kadm.ListedOffsets) (out []int64) {
+func listedOffsets(l kadm.ListedOffsets) (out []int64) {
 	l.Each(func(o kadm.ListedOffset) { out = append(out, int64(o.Partition)<<32|o.Offset) })
 	slices.Sort(out)
 	return out

@@ -1,0 +1,195 @@
+package bench
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+)
+
+// CommitOptions say how offsets are committed.
+type CommitOptions struct {
+	Target Target
+	Topic  TopicSpec // whose offsets are committed
+	// Groups share the requests; each connection commits for its part of them.
+	Groups, Connections int
+	// PerRequest is how many partitions a request commits for.
+	PerRequest int
+	// Window is how many requests a connection has under way.
+	Window   int
+	Duration time.Duration
+}
+
+// DefaultCommitOptions are 100 groups on 20 connections for ten seconds.
+func DefaultCommitOptions() CommitOptions {
+	return CommitOptions{Topic: TopicSpec{Name: "bench", Partitions: 10}, Groups: 100, Connections: 20, PerRequest: 1, Window: 32, Duration: 10 * time.Second}
+}
+
+// commitVersion is a version that old and new servers know.
+const commitVersion = 8
+
+// Commits commits offsets for groups in which nobody is, as fast as it goes.
+// Records counts the offsets that were acknowledged.
+func Commits(ctx context.Context, o CommitOptions) (*Result, error) {
+	if o.Groups < 1 || o.Connections < 1 || o.PerRequest < 1 || o.Window < 1 || o.Duration <= 0 {
+		return nil, fmt.Errorf("groups, connections, per-request, window and duration must be positive")
+	}
+	client, err := o.Target.newClient(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	o.Topic.Partitions = max(o.Topic.Partitions, o.PerRequest)
+	if o.Topic.Partitions, err = ensureTopic(ctx, client, o.Topic); err != nil {
+		return nil, err
+	}
+	where, err := coordinators(ctx, client, groupNames("commits", o.Groups))
+	if err != nil {
+		return nil, err
+	}
+	r := &Result{Test: "commits", Topic: o.Topic.Name, Partitions: o.Topic.Partitions}
+	meter, err := startMeter(o.Target.BrokerPID)
+	if err != nil {
+		return nil, err
+	}
+	end := time.Now().Add(o.Duration)
+	writers := make([]commitWriter, o.Connections)
+	var wg sync.WaitGroup
+	for i := range writers {
+		w := &writers[i]
+		w.o, w.latency = &o, NewRecorder()
+		for n := i; n < o.Groups; n += o.Connections {
+			w.groups = append(w.groups, fmt.Sprintf("commits-%d", n))
+		}
+		if len(w.groups) == 0 {
+			continue
+		}
+		wg.Go(func() { w.err = w.run(ctx, where[w.groups[0]], end) })
+	}
+	wg.Wait()
+	all := NewRecorder()
+	for i := range writers {
+		if writers[i].err != nil {
+			return nil, writers[i].err
+		}
+		r.Records += writers[i].done
+		all.Add(writers[i].latency)
+	}
+	r.Ack = all.Percentiles()
+	return r, meter.finish(r)
+}
+
+func groupNames(prefix string, n int) []string {
+	names := make([]string, n)
+	for i := range names {
+		names[i] = prefix + "-" + strconv.Itoa(i)
+	}
+	return names
+}
+
+// coordinators finds the address of each group's coordinator, and waits for those
+// that are not there yet.
+func coordinators(ctx context.Context, client *kgo.Client, groups []string) (map[string]string, error) {
+	where := map[string]string{}
+	for _, g := range groups {
+		for where[g] == "" {
+			q := kmsg.NewPtrFindCoordinatorRequest()
+			q.CoordinatorKey, q.CoordinatorKeys = g, []string{g}
+			resp, err := q.RequestWith(ctx, client)
+			if err != nil {
+				return nil, err
+			}
+			code, host, port := resp.ErrorCode, resp.Host, resp.Port
+			if len(resp.Coordinators) > 0 {
+				one := resp.Coordinators[0]
+				code, host, port = one.ErrorCode, one.Host, one.Port
+			}
+			switch {
+			case code == 0:
+				where[g] = net.JoinHostPort(host, strconv.Itoa(int(port)))
+			case !kerr.IsRetriable(kerr.ErrorForCode(code)) || !pause(ctx, pollInterval):
+				return nil, fmt.Errorf("no coordinator for group %s: %w", g, kerr.ErrorForCode(code))
+			}
+		}
+	}
+	return where, nil
+}
+
+// commitWriter is one connection.
+type commitWriter struct {
+	o       *CommitOptions
+	groups  []string
+	latency *Recorder
+	done    int64
+	err     error
+}
+
+// run sends commits and reads their answers. Groups of other coordinators are
+// committed to as well: their answers show it, and fail the measurement.
+func (w *commitWriter) run(ctx context.Context, addr string, end time.Time) error {
+	c, err := dialWire(ctx, addr, "moldau-bench")
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	frames := w.frames(c)
+	resp := kmsg.NewPtrOffsetCommitResponse()
+	resp.SetVersion(commitVersion)
+	sent := make([]time.Time, 0, w.o.Window)
+	var out []byte
+	for n := 0; ; {
+		now := time.Now()
+		out = out[:0]
+		for len(sent) < w.o.Window && now.Before(end) && ctx.Err() == nil {
+			out = append(out, frames[n%len(frames)]...)
+			sent = append(sent, now)
+			n++
+		}
+		if len(out) > 0 {
+			if _, err := c.Write(out); err != nil {
+				return err
+			}
+		}
+		if len(sent) == 0 {
+			return ctx.Err()
+		}
+		// All answers that have come are read before more is sent.
+		for more := true; more && len(sent) > 0; more = c.in.Buffered() > 0 {
+			if err := c.receive(resp); err != nil {
+				return err
+			}
+			if code := resp.Topics[0].Partitions[0].ErrorCode; code != 0 {
+				return fmt.Errorf("a commit is refused: %w", kerr.ErrorForCode(code))
+			}
+			w.latency.Record(time.Since(sent[0]))
+			sent = append(sent[:0], sent[1:]...)
+			w.done += int64(w.o.PerRequest)
+		}
+	}
+}
+
+// frames encodes a request for each group once.
+func (w *commitWriter) frames(c *wireConn) [][]byte {
+	var out [][]byte
+	for _, g := range w.groups {
+		q := kmsg.NewPtrOffsetCommitRequest()
+		q.SetVersion(commitVersion)
+		q.Group, q.Generation = g, -1
+		t := kmsg.NewOffsetCommitRequestTopic()
+		t.Topic = w.o.Topic.Name
+		for p := range w.o.PerRequest {
+			one := kmsg.NewOffsetCommitRequestTopicPartition()
+			one.Partition, one.Offset = int32(p), 1000
+			t.Partitions = append(t.Partitions, one)
+		}
+		q.Topics = []kmsg.OffsetCommitRequestTopic{t}
+		out = append(out, c.encode(q))
+	}
+	return out
+}

@@ -1,0 +1,5 @@
+//go:build !mutant_any_assigns
+
+package group
+
+const mutantAnyAssigns = false

@@ -1,0 +1,5 @@
+//go:build !mutant_any_generation
+
+package group
+
+const mutantAnyGeneration = false

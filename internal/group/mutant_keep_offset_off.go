@@ -1,0 +1,5 @@
+//go:build !mutant_keep_offset
+
+package group
+
+const mutantKeepOffset = false

@@ -1,0 +1,5 @@
+//go:build !mutant_commit_unseen
+
+package statemachine
+
+const mutantCommitUnseen = false

@@ -1,0 +1,5 @@
+//go:build !mutant_keep_refused
+
+package statemachine
+
+const mutantKeepRefused = false
