@@ -42,6 +42,8 @@ type Workspace struct {
 	snappy snappyReader
 	cursor cursor
 	scan   scanner
+
+	cleaning cleaning
 }
 
 // Decompress returns a reader over the records of a batch compressed with

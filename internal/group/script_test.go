@@ -19,6 +19,9 @@ func TestScripts(t *testing.T) {
 		t.Fatal("no scripts", err)
 	}
 	for _, f := range files {
+		if name := filepath.Base(f); strings.HasPrefix(name, "hc") || strings.HasPrefix(name, "trap") {
+			continue // has a test of its own
+		}
 		t.Run(strings.TrimSuffix(filepath.Base(f), ".txt"), func(t *testing.T) { runScript(t, f) })
 	}
 }

@@ -29,6 +29,7 @@ type directory struct {
 	appended      atomic.Bool // high watermarks have moved since the last checkpoint
 	recoveryMoved atomic.Bool
 	startMoved    atomic.Bool
+	cleanerMoved  atomic.Bool
 	count         atomic.Int32 // partitions
 
 	mu       sync.Mutex
@@ -58,6 +59,7 @@ func (d *directory) discarded(tp kafka.TopicPartition) {
 	d.appended.Store(true)
 	d.recoveryMoved.Store(true)
 	d.startMoved.Store(true)
+	d.cleanerMoved.Store(true)
 }
 
 func (d *directory) isStale(tp kafka.TopicPartition) bool {
@@ -118,7 +120,7 @@ func (d *directory) full(err error) {
 
 // checkpoints are the offset files of a directory.
 type checkpoints struct {
-	recovery, high, start map[kafka.TopicPartition]kafka.Offset
+	recovery, high, start, cleaner map[kafka.TopicPartition]kafka.Offset
 }
 
 const (
@@ -129,7 +131,7 @@ const (
 )
 
 // checkpointFiles are those that are read at a start.
-var checkpointFiles = [...]string{recoveryFile, highFile, startFile}
+var checkpointFiles = [...]string{recoveryFile, highFile, startFile, cleanerFile}
 
 // readCheckpoints reads what a directory says; a corrupt file counts as empty,
 // which costs a longer recovery and nothing else.
@@ -141,7 +143,7 @@ func (d *directory) readCheckpoints(fsys vfs.FS) checkpoints {
 		}
 		return c.Map()
 	}
-	return checkpoints{recovery: read(recoveryFile), high: read(highFile), start: read(startFile)}
+	return checkpoints{recovery: read(recoveryFile), high: read(highFile), start: read(startFile), cleaner: read(cleanerFile)}
 }
 
 // discardUnknown notes the marks of partitions that have no log here: those of
@@ -151,7 +153,7 @@ func (d *directory) discardUnknown(marks checkpoints, logs []found) {
 	for i := range logs {
 		here[logs[i].folder.TopicPartition] = struct{}{}
 	}
-	for _, list := range []map[kafka.TopicPartition]kafka.Offset{marks.recovery, marks.high, marks.start} {
+	for _, list := range []map[kafka.TopicPartition]kafka.Offset{marks.recovery, marks.high, marks.start, marks.cleaner} {
 		for tp := range list {
 			if _, ok := here[tp]; !ok {
 				d.discarded(tp)

@@ -98,7 +98,7 @@ func (s *Store) chores(start kafka.Mono) []*chore {
 		{every: ms(s.opts.RetentionCheckMs), next: start.Add(ms(s.opts.InitialTaskDelayMs)), do: s.retainAll},
 		{every: ms(s.opts.HighCheckpointMs), do: func(kafka.Now) { s.checkpointHigh() }},
 		{every: ms(s.opts.FlushCheckpointMs), do: func(kafka.Now) { s.checkpointRecovery() }},
-		{every: ms(s.opts.StartCheckpointMs), do: func(kafka.Now) { s.checkpointStart() }},
+		{every: ms(s.opts.StartCheckpointMs), do: func(kafka.Now) { s.checkpointStart(); s.checkpointCleaner() }},
 		{every: 10 * time.Minute, do: s.expireProducers},
 		{every: keeperTick, do: s.removeDue, idle: func() bool { return !s.removals.waiting() }},
 		{every: keeperTick, do: s.flushDue, idle: func() bool { return !s.flushByTime.Load() }},
@@ -142,29 +142,36 @@ func (s *Store) keep() {
 
 // retainAll deletes what retention gives up.
 func (s *Store) retainAll(now kafka.Now) {
-	s.each(func(p *Partition) {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		log := p.log.Load()
-		if p.closed || log == nil || p.dir.failed.Load() {
-			return
+	s.each(func(p *Partition) { s.retain(p, now.Wall) })
+}
+
+// retain deletes what retention gives up of one partition. Of a log that is being
+// cleaned it is put off to the end of the pass, which it would make void.
+func (s *Store) retain(p *Partition, now kafka.WallMs) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	log := p.log.Load()
+	if p.closed || log == nil || p.dir.failed.Load() {
+		return
+	}
+	if p.retentionDue = p.cleaning != nil; p.retentionDue {
+		return
+	}
+	before := log.StartOffset()
+	jobs, err := log.Retain(now, p.state.HighWatermark())
+	s.removals.addJobs(jobs)
+	if err != nil {
+		s.opts.Log.Error("retention failed", "partition", p.tp, "error", err)
+		if log.Offline() != nil {
+			p.dir.fail(err)
 		}
-		before := log.StartOffset()
-		jobs, err := log.Retain(now.Wall, p.state.HighWatermark())
-		s.removals.addJobs(jobs)
-		if err != nil {
-			s.opts.Log.Error("retention failed", "partition", p.tp, "error", err)
-			if log.Offline() != nil {
-				p.dir.fail(err)
-			}
-		}
-		if log.StartOffset() != before {
-			p.base = log.ActiveBase()
-			p.state.LogStart(log.StartOffset())
-			p.publish(log)
-			p.dir.startMoved.Store(true)
-		}
-	})
+	}
+	if log.StartOffset() != before {
+		p.base = log.ActiveBase()
+		p.state.LogStart(log.StartOffset())
+		p.publish(log)
+		p.dir.startMoved.Store(true)
+	}
 }
 
 func (s *Store) expireProducers(now kafka.Now) {
@@ -290,7 +297,7 @@ func (s *Store) forget(d *directory, tp kafka.TopicPartition) error {
 	if !d.isStale(tp) {
 		return nil
 	}
-	return errors.Join(s.checkpointRecovery(), s.checkpointStart(), s.checkpointHigh())
+	return errors.Join(s.checkpointRecovery(), s.checkpointStart(), s.checkpointHigh(), s.checkpointCleaner())
 }
 
 func (s *Store) checkpointHigh() error {
@@ -337,18 +344,24 @@ func (s *Store) Close() error {
 		d.appended.Store(true)
 		d.recoveryMoved.Store(true)
 		d.startMoved.Store(true)
+		d.cleanerMoved.Store(true)
 	}
 	for d := range dirty {
 		d.appended.Store(false) // its checkpoints stay as they are
 		d.recoveryMoved.Store(false)
 		d.startMoved.Store(false)
+		d.cleanerMoved.Store(false)
 	}
-	errs = append(errs, s.checkpointHigh(), s.checkpointRecovery(), s.checkpointStart())
+	errs = append(errs, s.checkpointHigh(), s.checkpointRecovery(), s.checkpointStart(), s.checkpointCleaner())
 	for _, d := range s.dirs {
 		if d.failed.Load() || dirty[d] || s.damaged(d) || errors.Join(errs...) != nil {
 			continue
 		}
-		errs = append(errs, logdir.WriteCleanShutdown(s.opts.FS, d.Path, kafka.BrokerEpoch(s.epoch.Load())))
+		err := logdir.WriteCleanShutdown(s.opts.FS, d.Path, kafka.BrokerEpoch(s.epoch.Load()))
+		if err == nil {
+			err = logdir.RemoveBootMark(s.opts.FS, d.Path)
+		}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }

@@ -49,14 +49,20 @@ func (s *Store) Load(img *metadata.Image) error {
 	}
 	s.openAll(todo, img)
 	s.loaded = true
+	if s.holes.Load() {
+		_ = s.checkpointRecovery() // logged
+	}
+	s.markBoot()
 	img.EachTopic(func(t metadata.Topic) bool {
 		s.complete(t, img, now)
 		return true
 	})
+	s.cleaner.configure(CleanerSettingsOf(s.Layers(img, "")))
 	if !s.byHand {
 		s.work.Add(2)
 		go s.keep()
 		go s.flusher()
+		s.cleaner.start()
 	}
 	return nil
 }
@@ -66,6 +72,10 @@ func (s *Store) scan(d *directory, img *metadata.Image, now kafka.WallMs) ([]fou
 	folders, err := logdir.List(s.opts.FS, d.Path)
 	if err != nil {
 		return nil, fmt.Errorf("log directory %s: %w", d.Path, err)
+	}
+	intact, err := logdir.Intact(s.opts.FS, d.Path, s.opts.Boot)
+	if err != nil {
+		return nil, err
 	}
 	marks := d.readCheckpoints(s.opts.FS)
 	var out []found
@@ -91,13 +101,31 @@ func (s *Store) scan(d *directory, img *metadata.Image, now kafka.WallMs) ([]fou
 			}
 			hw, rp := marks.high[f.TopicPartition], marks.recovery[f.TopicPartition]
 			out = append(out, found{dir: d, folder: f, id: id, hw: hw, damage: damage, opts: seglog.Options{
-				Env: s.env, Dir: path, Clean: d.Clean, Now: now,
+				Env: s.env, Dir: path, Clean: d.Clean, Intact: intact, Now: now,
 				StartOffset: marks.start[f.TopicPartition], RecoveryPoint: rp, Committed: min(rp, hw),
+				CleanedTo: marks.cleaner[f.TopicPartition],
 			}})
 		}
 	}
 	d.discardUnknown(marks, out)
 	return out, nil
+}
+
+// markBoot says in which boot the directories are written to from now on. On a full
+// disk the mark of before stays, or none.
+func (s *Store) markBoot() {
+	for _, d := range s.dirs {
+		if d.failed.Load() {
+			continue
+		}
+		switch err := logdir.WriteBootMark(s.opts.FS, d.Path, s.opts.Boot); {
+		case err == nil:
+		case full(err):
+			d.full(err)
+		default:
+			d.fail(err)
+		}
+	}
 }
 
 // idLost is the damage of a log that has been flushed and has no topic id any
@@ -180,7 +208,7 @@ func (s *Store) addAll(todo []found, parts []*Partition) {
 
 func (s *Store) open(f *found, settings *Settings) *Partition {
 	p := s.newPartition(f.id, f.folder.TopicPartition, f.dir, settings)
-	kept := marks{recovery: f.opts.RecoveryPoint, high: f.hw, start: f.opts.StartOffset}
+	kept := marks{recovery: f.opts.RecoveryPoint, high: f.hw, start: f.opts.StartOffset, cleaner: f.opts.CleanedTo}
 	if f.damage != nil {
 		p.breakDown(f.damage, kept)
 		return p
@@ -200,7 +228,18 @@ func (s *Store) open(f *found, settings *Settings) *Partition {
 		return p
 	}
 	p.adopt(log, f.hw)
+	if report.Holes > 0 {
+		s.settleHoles(p, report.Holes)
+	}
 	return p
+}
+
+// settleHoles makes a log durable in which Kafka's cleaner has left holes: once we
+// have written to the directory, a power loss would make them look like losses.
+func (s *Store) settleHoles(p *Partition, n int) {
+	s.opts.Log.Info("log has segments that Kafka's cleaner has shortened since its last checkpoint", "partition", p.tp, "segments", n)
+	s.holes.Store(true)
+	_ = p.flushTo(p.log.Load().EndOffset()) // a failure has taken the directory offline
 }
 
 // complete makes the replicas of a topic that have no folder yet, and tells

@@ -10,7 +10,7 @@ import (
 // marks are what the checkpoint files say about a damaged log. They stay in the
 // files while it is offline: with the recovery point forgotten, the next start
 // would take the damage for a torn tail and cut it off, with all behind it.
-type marks struct{ recovery, high, start kafka.Offset }
+type marks struct{ recovery, high, start, cleaner kafka.Offset }
 
 // breakDown takes one partition offline, because what is stored is damaged.
 func (p *Partition) breakDown(err error, kept marks) {
@@ -31,7 +31,7 @@ func (p *Partition) breakDown(err error, kept marks) {
 func (p *Partition) marksOf(log *seglog.Log) marks {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return marks{recovery: log.RecoveryPoint(), high: p.state.HighWatermark(), start: log.StartOffset()}
+	return marks{recovery: log.RecoveryPoint(), high: p.state.HighWatermark(), start: log.StartOffset(), cleaner: log.CleanedTo()}
 }
 
 // damaged tells whether a partition of the directory is offline. Then the stop

@@ -30,14 +30,17 @@ type Partition struct {
 
 	flushing sync.Mutex // held while an fsync runs
 
-	mu          sync.Mutex
-	state       replica.State
-	closed      bool         // deleted, or the store has stopped
-	broken      error        // why the partition is offline by itself
-	kept        *marks       // of a log that is damaged: its checkpoints stay
-	idDurable   bool         // partition.metadata is on disk
-	lastFlushMs kafka.WallMs // when flush.ms began to count; 0: nothing unflushed
-	base        kafka.Offset // of the active segment, to see it roll
+	mu           sync.Mutex
+	state        replica.State
+	closed       bool         // deleted, or the store has stopped
+	broken       error        // why the partition is offline by itself
+	kept         *marks       // of a log that is damaged: its checkpoints stay
+	idDurable    bool         // partition.metadata is on disk
+	lastFlushMs  kafka.WallMs // when flush.ms began to count; 0: nothing unflushed
+	base         kafka.Offset // of the active segment, to see it roll
+	cleaning     *cleanRun    // the pass of compaction under way
+	retentionDue bool         // retention has come by while a pass was under way
+	uncleanable  bool         // a pass has failed and would again, until settings change
 
 	unmade bool // the disk was full when it was created; belongs to the store's mu
 }
@@ -319,7 +322,11 @@ func (p *Partition) assign(a replica.Assignment, now kafka.WallMs) {
 	p.mu.Lock()
 	log := p.log.Load()
 	a.MinInSync = p.Settings().MinInSync
+	role := p.state.Role()
 	fresh := p.state.Assign(a)
+	if p.state.Role() != role {
+		p.abortCleaning()
+	}
 	p.view.Store(&view{role: p.state.Role(), leader: a.Leader, epoch: a.LeaderEpoch})
 	if log != nil && !p.dir.failed.Load() && p.broken == nil {
 		if fresh {
@@ -345,6 +352,7 @@ func (p *Partition) configure(s *Settings) {
 	}
 	log.SetConfig(s.Log)
 	p.mu.Lock()
+	p.uncleanable = false
 	if a := p.state.Assignment(); a.MinInSync != s.MinInSync {
 		a.MinInSync = s.MinInSync
 		p.state.Assign(a)

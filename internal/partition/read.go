@@ -64,7 +64,7 @@ func (p *Partition) Read(q ReadRequest) wire.FetchResult {
 	if q.ReadCommitted {
 		upper = min(upper, res.LastStableOffset)
 	}
-	r, err := log.Read(q.Offset, upper, q.MaxBytes, q.MinOne)
+	r, aborted, err := p.readRange(log, q, upper)
 	if err != nil {
 		return p.readFailed(log, res, err)
 	}
@@ -73,21 +73,44 @@ func (p *Partition) Read(q ReadRequest) wire.FetchResult {
 		return res
 	}
 	res.Records = &fileRange{r}
-	if q.ReadCommitted {
-		aborted, err := log.AbortedTxns(q.Offset, upper)
-		if err == nil && log.StartOffset() > q.Offset {
-			err = seglog.ErrOffsetOutOfRange // HC-118: the list may be gone with the records
-		}
-		if err != nil {
-			res.Records.Release()
-			res.Records = nil
-			return p.readFailed(log, res, err)
-		}
-		for _, t := range aborted {
-			res.Aborted = append(res.Aborted, wire.AbortedTxn{ProducerID: t.ProducerID, FirstOffset: t.FirstOffset})
-		}
+	for _, t := range aborted {
+		res.Aborted = append(res.Aborted, wire.AbortedTxn{ProducerID: t.ProducerID, FirstOffset: t.FirstOffset})
 	}
 	return res
+}
+
+// readRange reads records, and for read_committed the aborted transactions that
+// go with them: from before a cleaned segment was swapped in, or from after.
+func (p *Partition) readRange(log *seglog.Log, q ReadRequest, upper kafka.Offset) (seglog.Range, []seglog.AbortedTxn, error) {
+	if !q.ReadCommitted {
+		r, err := log.Read(q.Offset, upper, q.MaxBytes, q.MinOne)
+		return r, nil, err
+	}
+	before := log.Swaps()
+	r, aborted, err := readCommitted(log, q, upper)
+	if before%2 == 0 && before == log.Swaps() {
+		return r, aborted, err
+	}
+	r.Release()
+	p.mu.Lock() // keeps the cleaner out
+	defer p.mu.Unlock()
+	return readCommitted(log, q, upper)
+}
+
+func readCommitted(log *seglog.Log, q ReadRequest, upper kafka.Offset) (seglog.Range, []seglog.AbortedTxn, error) {
+	r, err := log.Read(q.Offset, upper, q.MaxBytes, q.MinOne)
+	if err != nil || r.Len == 0 {
+		return r, nil, err
+	}
+	aborted, err := log.AbortedTxns(q.Offset, upper)
+	if err == nil && log.StartOffset() > q.Offset {
+		err = seglog.ErrOffsetOutOfRange // HC-118: the list may be gone with the records
+	}
+	if err != nil {
+		r.Release()
+		return seglog.Range{}, nil, err
+	}
+	return r, aborted, nil
 }
 
 func (p *Partition) readFailed(log *seglog.Log, res wire.FetchResult, err error) wire.FetchResult {

@@ -14,6 +14,7 @@ type Settings struct {
 	SegmentBytes  int64
 	FlushMessages int64
 	FlushMs       int64
+	Compact       bool
 	CompactOnly   bool // only compaction may remove records
 	Log           *seglog.Config
 }
@@ -27,12 +28,18 @@ func SettingsOf(t config.Topic) *Settings {
 			BeforeMaxMs: t.TimestampBeforeMaxMs, AfterMaxMs: t.TimestampAfterMaxMs,
 		},
 		MinInSync: t.MinInSyncReplicas, SegmentBytes: t.SegmentBytes,
-		FlushMessages: t.FlushMessages, FlushMs: t.FlushMs, CompactOnly: t.Compact && !t.Delete,
+		FlushMessages: t.FlushMessages, FlushMs: t.FlushMs, Compact: t.Compact, CompactOnly: t.Compact && !t.Delete,
 		Log: &seglog.Config{
 			SegmentBytes: t.SegmentBytes, SegmentMs: t.SegmentMs, SegmentJitterMs: t.SegmentJitterMs,
 			SegmentIndexBytes: int64(t.SegmentIndexBytes), IndexIntervalBytes: int64(t.IndexIntervalBytes),
 			RetentionMs: t.RetentionMs, RetentionBytes: t.RetentionBytes, FileDeleteDelayMs: t.FileDeleteDelayMs,
+			DeleteRetentionMs: t.DeleteRetentionMs, MinCompactionLagMs: t.MinCompactionLagMs, MaxCompactionLagMs: t.MaxCompactionLagMs,
+			MinCleanableRatio: t.MinCleanableDirtyRatio,
 		},
+	}
+	if t.Compact && t.MaxCompactionLagMs > 0 {
+		// What lies in the active segment is not compacted (LogConfig.maxSegmentMs).
+		s.Log.SegmentMs = min(s.Log.SegmentMs, t.MaxCompactionLagMs)
 	}
 	if !t.Delete {
 		s.Log.RetentionMs, s.Log.RetentionBytes = -1, -1

@@ -31,6 +31,8 @@ type Options struct {
 	Random func() uint64
 	// Static finds the broker's static settings, under those of topics.
 	Static config.Lookup
+	// Boot is the id of the machine's boot, "" if it is not known.
+	Boot string
 	// OpenFiles bounds the descriptors of segments.
 	OpenFiles int
 	// LoadWorkers is how many logs are opened at a time.
@@ -58,10 +60,12 @@ type Store struct {
 
 	tuned       atomic.Pointer[tuned]
 	flushByTime atomic.Bool // some topic has a flush.ms
+	holes       atomic.Bool // some log had such that were taken for compaction's
 	unmade      atomic.Bool // some partition could not be created for want of space
 
 	removals removals
 	flushes  chan *Partition
+	cleaner  cleaner
 	stop     chan struct{}
 	work     sync.WaitGroup
 	// checkpointing is held while a checkpoint file is written.
@@ -93,6 +97,7 @@ func New(opts Options) *Store {
 	}
 	s.env.Jitter = func(n int64) int64 { return int64(opts.Random() % uint64(n)) }
 	s.tune(metadata.Empty())
+	s.cleaner = cleaner{store: s, wake: make(chan struct{})}
 	for _, d := range opts.Dirs {
 		s.dirs = append(s.dirs, &directory{Dir: d, log: opts.Log, onFailed: s.directoryFailed})
 	}
@@ -236,6 +241,10 @@ func (s *Store) applyConfigs(d *metadata.Delta, img *metadata.Image) {
 				continue
 			}
 			s.tune(img)
+			s.cleaner.configure(CleanerSettingsOf(s.Layers(img, "")))
+			if !s.byHand {
+				s.cleaner.start()
+			}
 			s.topics.Range(func(id, t any) bool {
 				s.configure(id.(kafka.TopicID), s.settings(img, t.(*topic).name))
 				return true
@@ -386,8 +395,10 @@ func (s *Store) discard(p *Partition, now kafka.WallMs) {
 	p.closed = true
 	p.view.Store(&view{leader: kafka.NoNode, epoch: kafka.NoEpoch})
 	log := p.log.Swap(nil)
+	run := p.abortCleaning()
 	p.mu.Unlock()
 	p.watch.wake()
+	run.wait() // it must not make files in the folder of a new partition of the same name
 	p.dir.count.Add(-1)
 	p.dir.discarded(p.tp)
 	if p.dir.failed.Load() {

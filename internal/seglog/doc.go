@@ -31,6 +31,14 @@
 // The owner writes the checkpoint files: the recovery point after FlushDone, and
 // before TruncateTo if that falls below it; the log start after AdvanceStart.
 //
+// # Compaction
+//
+// A Cleaning runs beside appends and reads and writes .cleaned files only; Swap,
+// by the owner, puts one in the place of a group of segments, in steps of which
+// each is durable before the next; if the disk is full, ResumeSwap goes on. A segment that was replaced is gone: whoever
+// still has it in an old list gets fs.ErrNotExist when its file is not open, and
+// starts over with the new list.
+//
 // # Invariants
 //
 //   - Offsets only grow along the log; segments are sorted by base offset and do

@@ -1,6 +1,8 @@
 package seglog
 
 import (
+	"errors"
+	iofs "io/fs"
 	"sync"
 	"sync/atomic"
 
@@ -81,15 +83,31 @@ func (fs *Files) acquire(s *segment, dir string) (*handle, error) {
 	if h := s.handle.Load(); h != nil && h.pin() {
 		return h, nil
 	}
-	mode := vfs.ReadWrite
-	if s.unborn.Load() {
-		mode = vfs.Create
-	}
-	f, err := fs.FS.Open(dir+"/"+fileName(s.base, extLog), mode)
+	f, err := fs.open(s, dir+"/"+fileName(s.base, extLog))
 	if err != nil {
 		return nil, err
 	}
 	return fs.adopt(s, f), nil
+}
+
+// open opens a segment's file. A segment that is gone has none: the file of its
+// name may be that of the segment which replaced it.
+func (fs *Files) open(s *segment, name string) (vfs.File, error) {
+	if s.swapping.Load() {
+		f, err := fs.FS.Open(name+extSwap, vfs.ReadWrite)
+		if !errors.Is(err, iofs.ErrNotExist) {
+			return f, err
+		}
+	}
+	mode := vfs.ReadWrite
+	if s.unborn.Load() {
+		mode = vfs.Create
+	}
+	f, err := fs.FS.Open(name, mode)
+	if err == nil && s.gone.Load() {
+		return nil, errors.Join(iofs.ErrNotExist, f.Close())
+	}
+	return f, err
 }
 
 // adoptNew takes over a file that the owner has just created.

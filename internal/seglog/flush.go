@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
 
 	"moldau/internal/kafka"
 	"moldau/internal/producerstate"
@@ -91,7 +90,7 @@ func (j *FlushJob) run() error {
 	if j.writeEpochs {
 		if err := vfs.WriteFileAtomic(l.fs(), l.Dir()+"/"+epochFile, j.epochs.appendTo(nil)); err != nil {
 			// The old file is still there, and what was synced before is durable.
-			j.full = errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+			j.full = full(err)
 			return err
 		}
 	} else if j.syncDir {

@@ -24,13 +24,17 @@ type Log struct {
 
 	loading  sync.Mutex    // index files being read
 	namesGen atomic.Uint64 // counts changes of names in the folder
+	swaps    atomic.Uint64 // see Swaps
 
 	// Owner only.
 	producers     producerstate.Table
 	snapshots     []kafka.Offset // offsets of .snapshot files, sorted
 	snapSynced    kafka.Offset   // snapshots up to here are durable
 	recoveryPoint kafka.Offset
-	truncations   uint32 // counts, so that flushes of before do not count
+	cleanedTo     kafka.Offset // compaction has seen all before
+	horizonMs     kafka.WallMs // when the last tombstone that compaction marked may go; 0: none known
+	swapping      *swap        // that a full disk has interrupted
+	truncations   uint32       // counts, so that flushes of before do not count
 	epochsDirty   bool
 	namesSynced   uint64 // namesGen that is durable
 	newDir        bool   // the folder itself is new

@@ -193,3 +193,40 @@ func TestRollRules(t *testing.T) {
 	b.open()
 	at(11+1<<31, 6000, 5)
 }
+
+// The record with the largest timestamp is found although compaction has kept the
+// batch of a larger one without its records, for its producer's sequence, and
+// although the log start lies behind a larger one. Taking what the segments claim
+// for the answer, as Kafka does, finds none.
+func TestMaxTimestampBesideEmptyBatches(t *testing.T) {
+	k := newKeyed(t, memFS(t), 1)
+	produce := func(pid kafka.ProducerID, key string, ts kafka.WallMs) {
+		bl := batch.NewBuilder(nil, k.l.EndOffset(), 1)
+		if bl.ProducerID = pid; pid >= 0 {
+			bl.ProducerEpoch, bl.BaseSequence = 0, 0
+		}
+		bl.Add(ts, []byte(key), []byte("v"))
+		ok(t, k.l.Append(k.now, bl.Finish()))
+	}
+	produce(kafka.NoProducerID, "gone", testNow+9000)
+	produce(kafka.NoProducerID, "old", testNow+7000)
+	k.roll()
+	produce(7, "a", testNow+5000) // superseded; kept empty
+	produce(kafka.NoProducerID, "b", testNow+4000)
+	produce(kafka.NoProducerID, "a", testNow+1000)
+	k.roll()
+	ok(t, k.l.AdvanceStart(2))
+	expect := func(o kafka.Offset, ts kafka.WallMs) {
+		t.Helper()
+		got, found, err := k.l.MaxTimestamp()
+		ok(t, err)
+		if !found || got.Offset != o || got.Timestamp != ts {
+			t.Fatalf("largest timestamp at %+v (%v), want %d at %d", got, found, ts, o)
+		}
+	}
+	expect(2, testNow+5000)
+	k.mustCompact()
+	expect(3, testNow+4000)
+	produce(kafka.NoProducerID, "c", testNow+4500)
+	expect(5, testNow+4500)
+}

@@ -46,6 +46,7 @@ func Open(opt Options) (*Log, Report, error) {
 	l.config.Store(opt.Config)
 	l.recoveryPoint = opt.RecoveryPoint
 	l.snapSynced = opt.RecoveryPoint
+	l.cleanedTo = opt.CleanedTo
 	ld := &loader{Log: l, opt: opt}
 	if err := ld.load(); err != nil {
 		for _, s := range ld.opened() {
@@ -198,11 +199,16 @@ func (ld *loader) clearLeftovers(list []vfs.DirEntry) (changed bool, err error) 
 	}
 	valid := swaps[:0]
 	for _, name := range swaps {
-		if o, _, _ := parseName(name); o >= minCleaned {
-			drop = append(drop, name) // part of a split that was not finished
+		if o, _, _ := parseName(name); o < minCleaned {
+			valid = append(valid, name)
 			continue
 		}
-		valid = append(valid, name)
+		// Part of a pass, or of a split, that was not finished. Durably before the
+		// .cleaned file, or it might count as one that was.
+		if err := errors.Join(ld.remove(name), ld.fs().SyncDir(ld.Dir())); err != nil {
+			return true, err
+		}
+		changed = true
 	}
 	for _, name := range drop {
 		if err := ld.remove(name); err != nil {
@@ -212,7 +218,7 @@ func (ld *loader) clearLeftovers(list []vfs.DirEntry) (changed bool, err error) 
 	if len(valid) > 0 {
 		err = ld.finishSwap(list, valid)
 	}
-	return len(drop)+len(valid) > 0, err
+	return changed || len(drop)+len(valid) > 0, err
 }
 
 func hasSuffix(s, suffix string) bool {
@@ -245,10 +251,22 @@ func (ld *loader) finishSwap(list []vfs.DirEntry, swaps []string) error {
 			}
 		}
 	}
-	for _, name := range swaps {
-		ld.rep.Rebuilt = append(ld.rep.Rebuilt, name)
-		ld.namesGen.Add(1)
-		if err := ld.fs().Rename(ld.Dir()+"/"+name, ld.Dir()+"/"+name[:len(name)-len(extSwap)]); err != nil {
+	// Durable step by step, as in Swap: a power loss must not bring an old segment
+	// back beside the new one, nor lose a side file that has its name already.
+	if err := ld.fs().SyncDir(ld.Dir()); err != nil {
+		return err
+	}
+	for _, logs := range []bool{true, false} {
+		for _, name := range swaps {
+			if hasSuffix(name, extLog+extSwap) != logs {
+				continue
+			}
+			ld.rep.Rebuilt = append(ld.rep.Rebuilt, name)
+			if err := ld.fs().Rename(ld.Dir()+"/"+name, ld.Dir()+"/"+name[:len(name)-len(extSwap)]); err != nil {
+				return err
+			}
+		}
+		if err := ld.fs().SyncDir(ld.Dir()); err != nil {
 			return err
 		}
 	}

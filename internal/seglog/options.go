@@ -3,6 +3,7 @@ package seglog
 import (
 	"errors"
 	"fmt"
+	"math"
 	"sync/atomic"
 
 	"moldau/internal/batch"
@@ -45,7 +46,13 @@ type Config struct {
 	IndexIntervalBytes int64 // index.interval.bytes
 	RetentionMs        int64 // retention.ms; −1 is for ever
 	RetentionBytes     int64 // retention.bytes; −1 is no bound
-	FileDeleteDelayMs  int64 // file.delete.delay.ms
+	// Settings of compaction; they count when the owner cleans the log.
+	DeleteRetentionMs  int64   // delete.retention.ms: how long tombstones stay
+	MinCompactionLagMs int64   // min.compaction.lag.ms
+	MaxCompactionLagMs int64   // max.compaction.lag.ms
+	MinCleanableRatio  float64 // min.cleanable.dirty.ratio
+
+	FileDeleteDelayMs int64 // file.delete.delay.ms
 }
 
 // DefaultConfig has Kafka's defaults.
@@ -53,6 +60,7 @@ func DefaultConfig() *Config {
 	return &Config{
 		SegmentBytes: 1 << 30, SegmentMs: 7 * 24 * 3600 * 1000, SegmentIndexBytes: 10 << 20,
 		IndexIntervalBytes: 4096, RetentionMs: 7 * 24 * 3600 * 1000, RetentionBytes: -1, FileDeleteDelayMs: 60_000,
+		DeleteRetentionMs: 24 * 3600 * 1000, MaxCompactionLagMs: math.MaxInt64, MinCleanableRatio: 0.5,
 	}
 }
 
@@ -88,6 +96,10 @@ type Options struct {
 	Config *Config
 	// Clean says that the log was closed cleanly, so that nothing is scanned.
 	Clean bool
+	// Intact says that no power loss can have taken anything of what was written
+	// (logdir.Intact): a segment that ends before the next one begins has lost no
+	// tail, but is what Kafka's cleaner left, or its follower.
+	Intact bool
 	// StartOffset is from log-start-offset-checkpoint, or 0.
 	StartOffset kafka.Offset
 	// RecoveryPoint is from recovery-point-offset-checkpoint, or 0.
@@ -95,6 +107,8 @@ type Options struct {
 	// Committed is an offset below which everything was durable and committed
 	// once, or 0: a log that ends before it lacks a file, or the end of one.
 	Committed kafka.Offset
+	// CleanedTo is from cleaner-offset-checkpoint, or 0.
+	CleanedTo kafka.Offset
 	Now       kafka.WallMs
 }
 
@@ -104,6 +118,7 @@ type Report struct {
 	Removed []string // files that were dropped: leftovers, orphans, segments behind a cut
 	Rebuilt []string // side files that were missing or bad and were rebuilt
 	Scanned int64    // bytes read for recovery
+	Holes   int      // between segments beyond the recovery point, which were taken for compaction's
 }
 
 // Cut is a tail that recovery cut off.

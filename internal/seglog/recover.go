@@ -36,9 +36,14 @@ func (ld *loader) recover() (kafka.Offset, error) {
 			return 0, err
 		}
 		// A segment that ends short of the next one has lost its tail: nothing
-		// there was ever flushed. (Below the recovery point a gap is what
-		// compaction leaves.)
-		if hole := i+1 < len(segs) && next < upper && next >= ld.opt.RecoveryPoint; !cut && !hole {
+		// there was ever flushed. (Below the recovery point, and if nothing can
+		// have been lost, it is what Kafka's compaction leaves.)
+		hole := i+1 < len(segs) && next < upper && next >= ld.opt.RecoveryPoint
+		if hole && !cut && ld.opt.Intact {
+			ld.rep.Holes++
+			continue
+		}
+		if !cut && !hole {
 			continue
 		}
 		for _, behind := range slices.Backward(segs[i+1:]) {

@@ -42,23 +42,26 @@ func (l *Log) Retain(now kafka.WallMs, upTo kafka.Offset) ([]RemovalJob, error) 
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
+	jobs, err := l.ResumeSwap()
+	if err != nil {
+		return nil, err
+	}
 	n, err := l.deletable(now, upTo)
 	if err != nil || n == 0 {
-		return nil, err
+		return jobs, err
 	}
 	segs := l.list()
 	if n == len(segs) {
 		if err := l.Roll(now); err != nil {
-			return nil, err
+			return jobs, err
 		}
 		segs = l.list()
 	}
 	keep := segs[n:]
 	if err := l.AdvanceStart(max(keep[0].base, l.StartOffset())); err != nil {
-		return nil, err
+		return jobs, err
 	}
 	l.segs.Store(&keep)
-	var jobs []RemovalJob
 	for _, s := range segs[:n] {
 		job, err := l.markDeleted(s, now)
 		if err != nil {

@@ -20,6 +20,7 @@ type entry struct {
 	maxTs kafka.WallMs
 	epoch kafka.Epoch // NoEpoch for old formats
 	magic int8
+	empty bool // of a batch: compaction left no record in it
 }
 
 func (e *entry) next() kafka.Offset { return e.last + 1 }
@@ -60,7 +61,7 @@ func parseHead(buf []byte, pos, size int64) (entry, error) {
 		if b.LastOffsetDelta() < 0 {
 			return e, fmt.Errorf("%w: last offset delta %d", batch.ErrCorrupt, b.LastOffsetDelta())
 		}
-		e.last, e.maxTs, e.epoch = b.LastOffset(), b.MaxTimestamp(), b.LeaderEpoch()
+		e.last, e.maxTs, e.epoch, e.empty = b.LastOffset(), b.MaxTimestamp(), b.LeaderEpoch(), b.Count() == 0
 	default:
 		return e, fmt.Errorf("%w: magic %d", batch.ErrMagic, e.magic)
 	}
@@ -145,8 +146,10 @@ type reader struct {
 // are bounded by segment size.
 const maxEntryBytes = 1 << 30
 
-func newReader(f io.ReaderAt, pos, size int64) *reader {
-	return &reader{walker: newWalker(f, pos, size, make([]byte, readChunk)), limit: maxEntryBytes}
+func newReader(f io.ReaderAt, pos, size int64) *reader { return newReaderOf(f, pos, size, readChunk) }
+
+func newReaderOf(f io.ReaderAt, pos, size int64, chunk int) *reader {
+	return &reader{walker: newWalker(f, pos, size, make([]byte, chunk)), limit: maxEntryBytes}
 }
 
 // readChunk is how much a reader takes at once.

@@ -17,14 +17,15 @@ const tsUnknown = -1 << 63
 
 // segment is one .log file and what belongs to it.
 type segment struct {
-	base   kafka.Offset
-	size   atomic.Int64 // bytes that readers may see
-	maxTs  atomic.Int64 // largest timestamp, or tsUnknown, or NoTimestamp
-	handle atomic.Pointer[handle]
-	index  atomic.Pointer[indexes]
-	active atomic.Bool // its indexes may be ahead of the files: not evicted
-	gone   atomic.Bool // deleted: a file that cannot be found is no surprise
-	unborn atomic.Bool // the first segment of a log that has never had a record: no file yet
+	base     kafka.Offset
+	size     atomic.Int64 // bytes that readers may see
+	maxTs    atomic.Int64 // largest timestamp, or tsUnknown, or NoTimestamp
+	handle   atomic.Pointer[handle]
+	index    atomic.Pointer[indexes]
+	active   atomic.Bool // its indexes may be ahead of the files: not evicted
+	gone     atomic.Bool // deleted: a file that cannot be found is no surprise
+	swapping atomic.Bool // its files may still end in .swap
+	unborn   atomic.Bool // the first segment of a log that has never had a record: no file yet
 
 	// Owner only.
 	maxTsLast  kafka.Offset // last offset of the batch with the largest timestamp
@@ -60,7 +61,13 @@ func (l *Log) indexOf(s *segment) (*indexes, error) {
 	if ix := s.index.Load(); ix != nil {
 		return ix, nil
 	}
+	if s.gone.Load() {
+		return nil, fs.ErrNotExist
+	}
 	ix, err := l.readIndex(s)
+	if s.gone.Load() { // the file of its name may be another's by now
+		return nil, fs.ErrNotExist
+	}
 	if errors.Is(err, errIndex) || errors.Is(err, fs.ErrNotExist) {
 		ix, err = l.scanIndex(s) // kept in memory; Close writes it
 	}

@@ -1,9 +1,12 @@
 package seglog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"slices"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -67,8 +70,24 @@ func (l *Log) largestTimestamp(s *segment) (kafka.WallMs, error) {
 // timestamp is ≥ ts and whose offset is below upper. ok is false if there is
 // none. (UnifiedLog.fetchOffsetByTimestamp.)
 func (l *Log) OffsetForTimestamp(ts kafka.WallMs, upper kafka.Offset) (TimestampOffset, bool, error) {
+	return l.steadily(func(segs []*segment) (TimestampOffset, bool, error) { return l.offsetForTimestamp(segs, ts, upper) })
+}
+
+// steadily starts a search over when segments were replaced or deleted under it.
+func (l *Log) steadily(search func([]*segment) (TimestampOffset, bool, error)) (TimestampOffset, bool, error) {
+	for attempt := 1; ; attempt++ {
+		segs := l.segs.Load()
+		found, ok, err := search(*segs)
+		if errors.Is(err, fs.ErrNotExist) && attempt < maxReadAttempts && l.segs.Load() != segs {
+			continue
+		}
+		return found, ok, err
+	}
+}
+
+func (l *Log) offsetForTimestamp(segs []*segment, ts kafka.WallMs, upper kafka.Offset) (TimestampOffset, bool, error) {
 	from := l.StartOffset()
-	for _, s := range l.list() {
+	for _, s := range segs {
 		if s.base >= upper {
 			break
 		}
@@ -92,22 +111,78 @@ func (l *Log) OffsetForTimestamp(ts kafka.WallMs, upper kafka.Offset) (Timestamp
 
 // MaxTimestamp finds the first record with the largest timestamp of the log,
 // ListOffsets' −3 (KIP-734). ok is false if the log holds no record.
-func (l *Log) MaxTimestamp() (TimestampOffset, bool, error) {
-	var best *segment
-	bestTs := kafka.NoTimestamp
-	for _, s := range l.list() {
+func (l *Log) MaxTimestamp() (TimestampOffset, bool, error) { return l.steadily(l.maxTimestampIn) }
+
+func (l *Log) maxTimestampIn(segs []*segment) (best TimestampOffset, ok bool, err error) {
+	type candidate struct {
+		s       *segment
+		largest kafka.WallMs
+	}
+	var list []candidate
+	for _, s := range segs {
 		ts, err := l.largestTimestamp(s)
 		if err != nil {
-			return TimestampOffset{}, false, err
+			return best, false, err
 		}
-		if ts > bestTs {
-			best, bestTs = s, ts
+		list = append(list, candidate{s, ts})
+	}
+	slices.SortStableFunc(list, func(a, b candidate) int { return cmp.Compare(b.largest, a.largest) })
+	best.Timestamp = kafka.NoTimestamp
+	for _, c := range list {
+		if c.largest <= best.Timestamp {
+			break
+		}
+		found, there, err := l.largestRecord(c.s, c.largest)
+		if err != nil {
+			return best, false, err
+		}
+		if there && found.Timestamp > best.Timestamp {
+			best, ok = found, true
 		}
 	}
-	if best == nil {
-		return TimestampOffset{}, false, nil
+	return best, ok, nil
+}
+
+// largestRecord finds the first record with the largest timestamp of a segment.
+// That may be less than ts, the largest that a batch claims: compaction keeps
+// batches without their records, and the log start may lie behind the record.
+// (Kafka then finds none.)
+func (l *Log) largestRecord(s *segment, ts kafka.WallMs) (TimestampOffset, bool, error) {
+	from := l.StartOffset()
+	for ts > kafka.NoTimestamp {
+		found, ok, err := l.searchTimestamp(s, ts, from)
+		if ok || err != nil {
+			return found, ok, err
+		}
+		if ts, err = l.largestBelow(s, ts, from); err != nil {
+			return found, false, err
+		}
 	}
-	return l.searchTimestamp(best, bestTs, l.StartOffset())
+	return TimestampOffset{}, false, nil
+}
+
+// largestBelow is the largest timestamp less than ts of a batch that has records
+// at or beyond from; else NoTimestamp.
+func (l *Log) largestBelow(s *segment, ts kafka.WallMs, from kafka.Offset) (kafka.WallMs, error) {
+	h, err := l.env.Files.acquire(s, l.Dir())
+	if err != nil {
+		return 0, err
+	}
+	defer h.unpin()
+	largest := kafka.NoTimestamp
+	w := newWalker(h.file, 0, s.size.Load(), make([]byte, scanChunk))
+	for {
+		e, err := w.next()
+		if err == io.EOF {
+			return largest, nil
+		}
+		if err != nil {
+			return 0, l.corrupt(s, w.pos, from, err)
+		}
+		if !e.empty && e.last >= from && e.maxTs < ts {
+			largest = max(largest, e.maxTs)
+		}
+	}
 }
 
 func (l *Log) searchTimestamp(s *segment, ts kafka.WallMs, from kafka.Offset) (TimestampOffset, bool, error) {
@@ -131,7 +206,7 @@ func (l *Log) searchTimestamp(s *segment, ts kafka.WallMs, from kafka.Offset) (T
 		if err != nil {
 			return TimestampOffset{}, false, l.corrupt(s, w.pos, from, err)
 		}
-		if e.maxTs < ts || e.last < from || e.last >= end {
+		if e.empty || e.maxTs < ts || e.last < from || e.last >= end {
 			continue
 		}
 		found, ok, err := l.searchBatch(h, &e, ts, from)

@@ -33,6 +33,11 @@ func (l *Log) TruncateTo(offset kafka.Offset, now kafka.WallMs) (end kafka.Offse
 		jobs, err = l.TruncateFully(offset, now)
 		return offset, jobs, err
 	}
+	swapped, err := l.ResumeSwap()
+	if err != nil {
+		return 0, swapped, err
+	}
+	defer func() { jobs = append(jobs, swapped...) }()
 	keep := floorSegment(segs, offset)
 	s := segs[keep]
 	ix, err := l.indexOf(s)
@@ -150,7 +155,7 @@ func (l *Log) cut(s *segment, ix *indexes, pos int64, end kafka.Offset) error {
 		s.maxTs.Store(int64(kafka.NoTimestamp))
 		s.firstTs = tsUnknown
 	}
-	return l.truncateTxnIndex(s.base, end)
+	return l.truncateTxnIndex(s, end)
 }
 
 // truncateFile cuts a segment, durably: the segment may be rolled right away, and
@@ -167,6 +172,7 @@ func truncateFile(f vfs.File, size int64) error {
 func (l *Log) truncated(end kafka.Offset, now kafka.WallMs) error {
 	l.start.Store(min(l.start.Load(), int64(end)))
 	l.recoveryPoint = min(l.recoveryPoint, end)
+	l.cleanedTo = min(l.cleanedTo, end)
 	list, changed := l.epochList().truncateEnd(end)
 	l.setEpochs(list, changed)
 	l.snapSynced = min(l.snapSynced, end)
@@ -190,9 +196,12 @@ func (l *Log) TruncateFully(newStart kafka.Offset, now kafka.WallMs) ([]RemovalJ
 	if err := l.usable(); err != nil {
 		return nil, err
 	}
+	jobs, err := l.ResumeSwap()
+	if err != nil {
+		return nil, err
+	}
 	l.truncations++
 	segs := l.list()
-	var jobs []RemovalJob
 	for _, s := range slices.Backward(segs) {
 		job, err := l.markDeleted(s, now)
 		if err != nil {
@@ -212,6 +221,7 @@ func (l *Log) TruncateFully(newStart kafka.Offset, now kafka.WallMs) ([]RemovalJ
 	l.segs.Store(&[]*segment{s})
 	l.tail.Store(nil)
 	l.recoveryPoint = min(l.recoveryPoint, newStart)
+	l.cleanedTo = min(l.cleanedTo, newStart)
 	l.setEpochs(nil, true)
 	l.snapSynced = 0
 	if err := l.dropSnapshots(func(kafka.Offset) bool { return true }); err != nil {
@@ -244,6 +254,22 @@ func (l *Log) AdvanceStart(start kafka.Offset) error {
 // markDeleted renames a segment's files to .deleted at once, so that a later
 // file of the same name is another one (HC-121).
 func (l *Log) markDeleted(s *segment, now kafka.WallMs) (RemovalJob, error) {
+	job, steps := l.retire(s, now)
+	for _, step := range steps {
+		err := l.fs().Rename(l.Dir()+"/"+step.from, l.Dir()+"/"+step.to)
+		if errors.Is(err, fs.ErrNotExist) && (!hasSuffix(step.from, extLog) || s.unborn.Load()) {
+			continue
+		}
+		if err != nil {
+			return job, err
+		}
+	}
+	return job, nil
+}
+
+// retire takes a segment out of use. The steps rename its files, of which some may
+// not be there; the job deletes them then.
+func (l *Log) retire(s *segment, now kafka.WallMs) (RemovalJob, []swapStep) {
 	s.gone.Store(true)
 	job := RemovalJob{fs: l.fs(), DueMs: now + kafka.WallMs(l.config.Load().FileDeleteDelayMs)}
 	l.env.Files.drop(s)
@@ -253,17 +279,11 @@ func (l *Log) markDeleted(s *segment, now kafka.WallMs) (RemovalJob, error) {
 		l.snapshots = slices.Delete(slices.Clone(l.snapshots), i, i+1)
 		exts = append(exts, extSnapshot)
 	}
+	var steps []swapStep
 	for _, ext := range exts {
-		from := l.path(s.base, ext)
-		to := from + extDeleted
-		err := l.fs().Rename(from, to)
-		if errors.Is(err, fs.ErrNotExist) && (ext != extLog || s.unborn.Load()) {
-			continue
-		}
-		if err != nil {
-			return job, err
-		}
-		job.Files = append(job.Files, to)
+		from := fileName(s.base, ext)
+		steps = append(steps, swapStep{from, from + extDeleted})
+		job.Files = append(job.Files, l.path(s.base, ext)+extDeleted)
 	}
-	return job, nil
+	return job, steps
 }

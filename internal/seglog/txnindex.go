@@ -33,12 +33,13 @@ func appendAborted(buf []byte, t AbortedTxn) []byte {
 	return be.AppendUint64(buf, uint64(t.LastStableOffset))
 }
 
+// parseAborted gives the entries before the damage, if there is any.
 func parseAborted(data []byte) ([]AbortedTxn, error) {
 	be := binary.BigEndian
 	out := make([]AbortedTxn, 0, len(data)/txnEntry)
 	for ; len(data) >= txnEntry; data = data[txnEntry:] {
 		if v := be.Uint16(data); v != txnVersion {
-			return nil, fmt.Errorf("%w: transaction entry of version %d", errIndex, v)
+			return out, fmt.Errorf("%w: transaction entry of version %d", errIndex, v)
 		}
 		out = append(out, AbortedTxn{
 			kafka.ProducerID(be.Uint64(data[2:])), kafka.Offset(be.Uint64(data[10:])),
@@ -46,7 +47,7 @@ func parseAborted(data []byte) ([]AbortedTxn, error) {
 		})
 	}
 	if len(data) != 0 {
-		return nil, fmt.Errorf("%w: %d bytes after the last transaction", errIndex, len(data))
+		return out, fmt.Errorf("%w: %d bytes after the last transaction", errIndex, len(data))
 	}
 	return out, nil
 }
@@ -66,18 +67,31 @@ func (l *Log) appendTxnIndex(base kafka.Offset, done producerstate.CompletedTxn)
 	return err
 }
 
-// readTxnIndex reads a segment's transaction index; a missing file is empty.
-func (l *Log) readTxnIndex(base kafka.Offset) ([]AbortedTxn, error) {
-	data, err := vfs.ReadFile(l.fs(), l.path(base, extTxn))
+// readTxnIndex reads a segment's transaction index; a missing file is empty. One
+// of the active segment may end in a part of the entry that is being appended:
+// that is of a transaction beyond what readers may see.
+func (l *Log) readTxnIndex(s *segment) ([]AbortedTxn, error) {
+	growing := s.active.Load() // before the file is read
+	var data []byte
+	err := fs.ErrNotExist
+	if s.swapping.Load() {
+		data, err = vfs.ReadFile(l.fs(), l.path(s.base, extTxn+extSwap))
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		data, err = vfs.ReadFile(l.fs(), l.path(s.base, extTxn))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
+	if growing {
+		data = data[:len(data)-len(data)%txnEntry]
+	}
 	list, err := parseAborted(data)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", l.path(base, extTxn), err)
+		return nil, &CorruptError{File: l.path(s.base, extTxn), Position: int64(len(list)) * txnEntry, Offset: s.base, Reason: err.Error()}
 	}
 	return list, nil
 }
@@ -88,7 +102,7 @@ func (l *Log) AbortedTxns(from, upper kafka.Offset) ([]AbortedTxn, error) {
 	var out []AbortedTxn
 	segs := l.list()
 	for i := max(floorSegment(segs, from), 0); i < len(segs); i++ {
-		list, err := l.readTxnIndex(segs[i].base)
+		list, err := l.readTxnIndex(segs[i])
 		if err != nil {
 			return nil, err
 		}
@@ -105,9 +119,9 @@ func (l *Log) AbortedTxns(from, upper kafka.Offset) ([]AbortedTxn, error) {
 }
 
 // truncateTxnIndex removes the entries of markers at or beyond o.
-func (l *Log) truncateTxnIndex(base, o kafka.Offset) error {
-	list, err := l.readTxnIndex(base)
-	if err != nil && !errors.Is(err, errIndex) || list == nil {
+func (l *Log) truncateTxnIndex(s *segment, o kafka.Offset) error {
+	list, err := l.readTxnIndex(s)
+	if err != nil || list == nil {
 		return err
 	}
 	var data []byte
@@ -116,5 +130,5 @@ func (l *Log) truncateTxnIndex(base, o kafka.Offset) error {
 			data = appendAborted(data, t)
 		}
 	}
-	return l.writeFile(l.path(base, extTxn), data, false)
+	return l.writeFile(l.path(s.base, extTxn), data, false)
 }

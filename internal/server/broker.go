@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -30,6 +32,12 @@ func takeDirectories(fsys vfs.FS, st *Storage) ([]partition.Dir, error) {
 		st.previousEpoch = max(st.previousEpoch, epoch)
 	}
 	return out, nil
+}
+
+// bootID names the boot of the machine; "" if the system does not tell.
+func bootID() string {
+	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(id))
 }
 
 // broker is the shell of the lifecycle core: one goroutine feeds it and does

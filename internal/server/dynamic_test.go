@@ -19,7 +19,6 @@ var withoutTaker = map[string]string{
 	"follower.replication.throttled.rate":            "data is not copied between brokers yet",
 	"replica.alter.log.dirs.io.max.bytes.per.second": "replicas are not moved between directories yet",
 	"num.recovery.threads.per.data.dir":              "recovery runs at a start only; it is at least as parallel as there are processors",
-	"log.cleaner.":                                   "the cleaner does not run yet; those that topics fall back to are taken by partitions",
 	"group.":                                         "of the consumer, share and streams protocols, which do not run yet; groups are described with the values in force",
 	"share.coordinator.":                             "share groups do not run yet",
 	"errors.deadletterqueue.":                        "share groups do not run yet",
@@ -38,6 +37,13 @@ var withoutTaker = map[string]string{
 // tunedByStore are taken by partition.Store; TestStoreTunes shows it.
 var tunedByStore = []string{"producer.id.expiration.ms", "log.segment.delete.delay.ms", "cordoned.log.dirs"}
 
+// takenByCleaner are taken by the cleaner of package partition;
+// TestCleanerThreadsFollowTheSettings and TestPaceIsRaisedUnderAPass show it.
+var takenByCleaner = []string{
+	"log.cleaner.backoff.ms", "log.cleaner.dedupe.buffer.size", "log.cleaner.io.buffer.load.factor", "log.cleaner.io.buffer.size",
+	"log.cleaner.io.max.bytes.per.second", "log.cleaner.threads",
+}
+
 // Every setting that Apache Kafka calls dynamic has a taker, or a reason for
 // having none. Fails if a setting is added to the table without either, or keeps
 // a reason after it got a taker.
@@ -51,6 +57,9 @@ func TestEveryDynamicSetting(t *testing.T) {
 	}
 	for _, key := range tunedByStore {
 		claim(key, "store")
+	}
+	for _, key := range takenByCleaner {
+		claim(key, "cleaner")
 	}
 	for _, k := range config.TopicKeys() {
 		if name := config.BrokerNameOf(k.Name); name != "" {

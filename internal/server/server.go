@@ -259,7 +259,7 @@ func (s *Server) newStore() (*partition.Store, error) {
 	return partition.New(partition.Options{
 		FS: s.opts.FS, Dirs: dirs, Self: c.NodeID, Now: s.clock, Log: s.log, Random: rand.Uint64, Static: c.Static,
 		OpenFiles: segmentFiles, LoadWorkers: max(runtime.GOMAXPROCS(0), int(c.Long("num.recovery.threads.per.data.dir"))*len(dirs)),
-		Fatal:            s.fatal,
+		Fatal: s.fatal, Boot: bootID(),
 		RetentionCheckMs: c.Long("log.retention.check.interval.ms"), InitialTaskDelayMs: 30_000,
 		HighCheckpointMs:  c.Long("replica.high.watermark.checkpoint.interval.ms"),
 		FlushCheckpointMs: max(c.Long("log.flush.offset.checkpoint.interval.ms"), 1000),

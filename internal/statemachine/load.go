@@ -1,8 +1,10 @@
 package statemachine
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"moldau/internal/batch"
 	"moldau/internal/coordinator"
@@ -214,5 +216,9 @@ func (m *Machine) begin(l *loadResult) {
 	for _, n := range notes {
 		m.step(&event{note: n})
 	}
-	log.Info("coordinator loaded", "records", l.records, "batches", l.batches, "bytes", l.bytes, "ms", int64(l.took)/1e6)
+	level := slog.LevelInfo
+	if l.records == 0 {
+		level = slog.LevelDebug // a new topic: fifty times nothing
+	}
+	log.Log(context.Background(), level, "coordinator loaded", "records", l.records, "batches", l.batches, "bytes", l.bytes, "ms", int64(l.took)/1e6)
 }
