@@ -39,7 +39,8 @@ localhost:9092 and keeps its data in ./moldau-data. With --config it takes
 Kafka's server.properties. --set overrides single keys of either.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), nil))
+			level := &slog.LevelVar{}
+			log := slog.New(slog.NewTextHandler(cmd.ErrOrStderr(), &slog.HandlerOptions{Level: level}))
 			c, err := loadConfig(file, sets)
 			if err != nil {
 				return err
@@ -58,7 +59,7 @@ Kafka's server.properties. --set overrides single keys of either.`,
 				}
 				defer pprof.StopCPUProfile()
 			}
-			return runServer(cmd.Context(), c, log, cmd.OutOrStdout())
+			return runServer(cmd.Context(), server.Options{Config: c, FS: vfs.OS{}, Log: log, LogLevel: level}, cmd.OutOrStdout())
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "Kafka's server.properties")
@@ -119,17 +120,17 @@ func ownQuorum(props map[string]string, c *config.Server) (*config.Server, error
 	return config.NewServer(props)
 }
 
-func runServer(ctx context.Context, c *config.Server, log *slog.Logger, out io.Writer) error {
+func runServer(ctx context.Context, o server.Options, out io.Writer) error {
 	ctx, cancel := signal.NotifyContext(ctx, syscall.SIGTERM, os.Interrupt)
 	defer cancel()
 	began := time.Now()
-	s, err := server.Start(server.Options{Config: c, FS: vfs.OS{}, Log: log})
+	s, err := server.Start(o)
 	if err != nil {
 		return err
 	}
 	select {
 	case <-s.Ready():
-		announce(out, s, c, time.Since(began))
+		announce(out, s, o.Config, time.Since(began))
 	case err := <-s.Failed():
 		return err
 	case <-ctx.Done():

@@ -71,9 +71,10 @@ func shown(k *Key, v string) string {
 	return strings.Join(SplitList(v), ",")
 }
 
-// DescribeBroker lists all settings of this broker, with the values in force.
-func DescribeBroker(l Layers) []Entry {
-	entries := make([]Entry, 0, len(brokerKeys))
+// DescribeBroker lists all settings of this broker, with the values in force,
+// and those of set that the table does not have.
+func DescribeBroker(l Layers, set ...string) []Entry {
+	entries := make([]Entry, 0, len(brokerKeys)+len(set))
 	for i := range brokerKeys {
 		k := &brokerKeys[i]
 		e := Entry{Key: k, Name: k.Name, Source: SourceDefault, ReadOnly: k.Dynamic == ReadOnly, Sensitive: k.Sensitive()}
@@ -86,7 +87,29 @@ func DescribeBroker(l Layers) []Entry {
 		}
 		entries = append(entries, e)
 	}
+	for _, name := range set {
+		if _, ok := find(brokerKeys, name); !ok {
+			entries = append(entries, l.unlisted(name))
+		}
+	}
 	return entries
+}
+
+// unlisted describes a dynamic setting that the table does not have under that
+// name: of one listener, a throttle, or a plug-in's, of which nothing is known
+// and whose value may be secret (ConfigHelper.createBrokerConfigEntry).
+func (l Layers) unlisted(name string) Entry {
+	k := DynamicKey(name)
+	e := Entry{Key: k, Name: name, Source: SourceDefault, ReadOnly: k == nil || k.Name != name, Sensitive: k == nil || k.Sensitive()}
+	names := []synonym{{name: name}}
+	if k != nil && k.Name != name {
+		names = append(names, brokerSynonyms(k.Name)...)
+	}
+	e.Synonyms = l.synonymValues(name, names, e.Sensitive)
+	if len(e.Synonyms) > 0 {
+		e.Value, e.Source = e.Synonyms[0].Value, e.Synonyms[0].Source
+	}
+	return e
 }
 
 // synonymValues lists the places where the settings are set, the one that
@@ -122,23 +145,4 @@ func (l Layers) synonymValues(asked string, names []synonym, sensitive bool) []S
 		}
 	}
 	return nil
-}
-
-// DescribeGroup lists all settings of a group; stored finds its overrides.
-func DescribeGroup(stored Lookup) []Entry {
-	entries := make([]Entry, 0, len(groupKeys))
-	for i := range groupKeys {
-		k := &groupKeys[i]
-		e := Entry{Key: k, Name: k.Name, Source: SourceDefault}
-		if !k.Null {
-			e.Value = &k.Default
-			e.Synonyms = []SynonymValue{{k.Name, &k.Default, SourceDefault}}
-		}
-		if v, ok := stored.get(k.Name); ok {
-			e.Value, e.Source = &v, SourceGroup
-			e.Synonyms = append([]SynonymValue{{k.Name, &v, SourceGroup}}, e.Synonyms...)
-		}
-		entries = append(entries, e)
-	}
-	return entries
 }

@@ -16,13 +16,16 @@ var topicDocs string
 //go:embed docs/group.txt
 var groupDocs string
 
+//go:embed docs/clientmetrics.txt
+var clientMetricsDocs string
+
 //go:embed docs/own.txt
 var ownDocs string
 
 // Doc explains the setting to an operator, in a sentence or two. A setting
 // that topics and brokers have under one name has one text, with the broker's.
 func (k *Key) Doc() string {
-	for _, text := range []string{brokerDocs, topicDocs, groupDocs, ownDocs} {
+	for _, text := range []string{brokerDocs, topicDocs, groupDocs, clientMetricsDocs, ownDocs} {
 		if doc, ok := docOf(text, k.Name); ok {
 			return doc
 		}

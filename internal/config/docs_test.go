@@ -14,6 +14,7 @@ var docFiles = []struct {
 	{"broker.txt", brokerDocs, brokerKeys},
 	{"topic.txt", topicDocs, topicKeys},
 	{"group.txt", groupDocs, groupKeys},
+	{"clientmetrics.txt", clientMetricsDocs, clientMetricsKeys},
 	{"own.txt", ownDocs, ownKeys},
 }
 

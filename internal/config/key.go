@@ -187,8 +187,8 @@ func (k *Key) badString(v string) string {
 		return "String must be non-empty"
 	}
 	if k.Shape == offsetReset {
-		if v != "earliest" && v != "latest" && !strings.HasPrefix(v, "by_duration:P") {
-			return "must be one of earliest, latest, or by_duration:<duration>"
+		if span, ok := strings.CutPrefix(v, "by_duration:"); v != "earliest" && v != "latest" && !(ok && duration(span)) {
+			return "The value must be either 'earliest', 'latest' or of the format 'by_duration:<PnDTnHnMn.nS>'."
 		}
 		return ""
 	}

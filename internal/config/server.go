@@ -60,7 +60,7 @@ func NewServer(props map[string]string) (*Server, error) {
 	s := &Server{static: map[string]string{}}
 	var errs []error
 	for name, value := range props {
-		k, ok := BrokerKey(name)
+		k, ok := BrokerKey(PlainName(name))
 		if !ok {
 			s.Unknown = append(s.Unknown, name)
 			continue
@@ -71,6 +71,9 @@ func NewServer(props map[string]string) (*Server, error) {
 		s.static[name] = strings.TrimSpace(value)
 	}
 	sort.Strings(s.Unknown)
+	if _, err := ParsePerIPOverrides(s.Text("max.connections.per.ip.overrides")); err != nil {
+		errs = append(errs, err)
+	}
 	if len(errs) > 0 {
 		sort.Slice(errs, func(i, j int) bool { return errs[i].Error() < errs[j].Error() })
 		return nil, errors.Join(errs...)
@@ -85,6 +88,18 @@ func NewServer(props map[string]string) (*Server, error) {
 
 // Static finds what the properties set, for Layers.
 func (s *Server) Static(name string) (string, bool) { v, ok := s.static[name]; return v, ok }
+
+// ListenerNames are the settings of single listeners that the properties set, in
+// order (ListenerPrefix).
+func (s *Server) ListenerNames() []string {
+	var names []string
+	for _, name := range sortedNames(s.static) {
+		if PlainName(name) != name {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // Text gives a setting as text, "" if unset.
 func (s *Server) Text(name string) string {
@@ -295,18 +310,4 @@ func upper(names []string) []string {
 		names[i] = strings.ToUpper(names[i])
 	}
 	return names
-}
-
-// PerIPOverrides reads max.connections.per.ip.overrides, host:limit,…; entries
-// that are not of that form are left out.
-func (s *Server) PerIPOverrides() map[string]int {
-	out := map[string]int{}
-	for _, item := range SplitList(s.Text("max.connections.per.ip.overrides")) {
-		if i := strings.LastIndexByte(item, ':'); i > 0 {
-			if n, err := strconv.Atoi(item[i+1:]); err == nil {
-				out[item[:i]] = n
-			}
-		}
-	}
-	return out
 }

@@ -12,8 +12,11 @@ type ConfigRules interface {
 	// CheckBroker does so for a dynamic broker setting; cluster tells whether
 	// it is the default of all brokers.
 	CheckBroker(name, value string, cluster bool) error
-	CheckGroup(name, value string) error
-	CheckClientMetrics(name, value string) error
+	// CheckGroup looks at all overrides that a group would have.
+	CheckGroup(overrides map[string]string) error
+	// CheckClientMetrics does so for a client metrics subscription; malformed
+	// tells of the complaints that are INVALID_REQUEST.
+	CheckClientMetrics(settings map[string]string) (malformed bool, err error)
 	// IsList tells whether a setting takes append and subtract.
 	IsList(t metadata.ResourceType, name string) bool
 	// Default is the value of a setting without overrides, as this node's

@@ -251,31 +251,34 @@ func (s *step) checkBrokerName(name string) failure {
 	return failure{}
 }
 
-// checkConfigs checks values: all of a topic, the named ones of other resources.
+// checkConfigs checks values: all that a resource would have, or of a broker
+// those that are named: the broker itself has looked at them together.
 func (s *step) checkConfigs(r metadata.Resource, all map[string]string, named []record.Message) failure {
-	if r.Type == metadata.TopicResource {
+	switch r.Type {
+	case metadata.TopicResource:
 		return s.checkTopicConfigs(all)
+	case metadata.GroupResource:
+		if err := s.opts.Rules.CheckGroup(all); err != nil {
+			return failure{kafka.ErrInvalidConfig, err.Error()}
+		}
+		return failure{}
+	case metadata.ClientMetricsResource:
+		malformed, err := s.opts.Rules.CheckClientMetrics(all)
+		switch {
+		case malformed:
+			return failure{kafka.ErrInvalidRequest, err.Error()}
+		case err != nil:
+			return failure{kafka.ErrInvalidConfig, err.Error()}
+		}
+		return failure{}
 	}
 	for _, m := range named {
 		m := m.(*record.Config)
 		if m.Value == nil {
 			continue
 		}
-		var err error
-		switch r.Type {
-		case metadata.BrokerResource:
-			err = s.opts.Rules.CheckBroker(m.Name, *m.Value, r.Name == "")
-		case metadata.GroupResource:
-			err = s.opts.Rules.CheckGroup(m.Name, *m.Value)
-		case metadata.ClientMetricsResource:
-			err = s.opts.Rules.CheckClientMetrics(m.Name, *m.Value)
-		}
-		switch {
-		case err == nil:
-		case r.Type == metadata.GroupResource:
-			return failure{kafka.ErrInvalidConfig, err.Error()}
-		default: // ConfigAdminManager, ClientMetricsConfigs
-			return failure{kafka.ErrInvalidRequest, err.Error()}
+		if err := s.opts.Rules.CheckBroker(m.Name, *m.Value, r.Name == ""); err != nil {
+			return failure{kafka.ErrInvalidRequest, err.Error()} // ConfigAdminManager
 		}
 	}
 	return failure{}

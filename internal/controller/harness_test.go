@@ -34,8 +34,8 @@ func (testRules) CheckBroker(name, value string, _ bool) error {
 	}
 	return nil
 }
-func (testRules) CheckGroup(string, string) error         { return nil }
-func (testRules) CheckClientMetrics(string, string) error { return nil }
+func (testRules) CheckGroup(map[string]string) error                 { return nil }
+func (testRules) CheckClientMetrics(map[string]string) (bool, error) { return false, nil }
 func (testRules) IsList(_ metadata.ResourceType, name string) bool {
 	return name == "cleanup.policy"
 }

@@ -58,11 +58,11 @@ type placer struct {
 }
 
 // newPlacer looks at the brokers that can take replicas: all but those that
-// are shutting down.
+// are shutting down, or have cordoned all their directories.
 func (s *step) newPlacer() *placer {
 	p := &placer{random: s.intn}
 	s.tip.EachBroker(func(b *metadata.Broker) bool {
-		if ses := s.sessions[b.ID]; b.InControlledShutdown && !b.Fenced || ses != nil && ses.epoch == b.Epoch && ses.shutdownOffset >= 0 {
+		if ses := s.sessions[b.ID]; b.InControlledShutdown && !b.Fenced || ses != nil && ses.epoch == b.Epoch && ses.shutdownOffset >= 0 || b.AllCordoned() {
 			return true
 		}
 		p.total++
@@ -115,7 +115,7 @@ func (p *placer) check(replicas int) failure {
 	case replicas <= 0:
 		text = fmt.Sprintf("Invalid replication factor %d: the replication factor must be positive.", replicas)
 	case p.unfenced == 0:
-		text = "All brokers are currently fenced."
+		text = "All brokers are currently fenced, or have all their log directories cordoned."
 	case replicas > p.total:
 		text = fmt.Sprintf("The target replication factor of %d cannot be reached because only %d broker(s) are registered.", replicas, p.total)
 	default:

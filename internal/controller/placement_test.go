@@ -200,3 +200,44 @@ func TestLeadershipGoesBack(t *testing.T) {
 	}
 	checkLeaders(t, h.tip)
 }
+
+// KIP-1066: a broker whose directories are all cordoned gets no new replicas, by
+// nobody's choice; Apache Kafka 4.4 answers these codes. Fails if newPlacer or
+// checkAssignment does not look.
+func TestCordonedBrokersGetNoReplicas(t *testing.T) {
+	h := quietHarness(t, false)
+	h.run("register id=1", "register id=2", "heartbeat id=1", "heartbeat id=2")
+	cordon := func(dirs ...kafka.DirectoryID) {
+		m := record.NewBrokerRegistrationChange()
+		m.BrokerID, m.BrokerEpoch, m.CordonedLogDirs = 1, h.tip.Broker(1).Epoch, append([]kafka.DirectoryID{}, dirs...)
+		d := metadata.NewDelta(h.tip)
+		if err := d.Replay(m); err != nil {
+			t.Fatal(err)
+		}
+		h.tip = d.Apply(h.tip.Provenance())
+	}
+	create := func(name string, topic kmsg.CreateTopicsRequestTopic) kafka.ErrorCode {
+		req := kmsg.NewPtrCreateTopicsRequest()
+		topic.Topic = name
+		req.Topics = append(req.Topics, topic)
+		return kafka.ErrorCode(h.step(Request{Body: req})[0].Body.(*kmsg.CreateTopicsResponse).Topics[0].ErrorCode)
+	}
+	placed := func(n int16) kmsg.CreateTopicsRequestTopic {
+		return kmsg.CreateTopicsRequestTopic{NumPartitions: 4, ReplicationFactor: n}
+	}
+	byHand := kmsg.CreateTopicsRequestTopic{NumPartitions: -1, ReplicationFactor: -1, ReplicaAssignment: []kmsg.CreateTopicsRequestTopicReplicaAssignment{{Replicas: []int32{1, 2}}}}
+	cordon(h.tip.Broker(1).Directories...)
+	if code := create("one", placed(1)); code != 0 || h.tip.Counts(1).Replicas != 0 {
+		t.Errorf("%s, %d replicas on the cordoned broker", code, h.tip.Counts(1).Replicas)
+	}
+	if code := create("two", placed(2)); code != kafka.ErrInvalidReplicationFactor {
+		t.Errorf("two replicas: %s", code)
+	}
+	if code := create("hand", byHand); code != kafka.ErrInvalidReplicaAssignment {
+		t.Errorf("by hand: %s", code)
+	}
+	cordon()
+	if code := create("hand", byHand); code != 0 {
+		t.Errorf("by hand after the cordon: %s", code)
+	}
+}

@@ -58,6 +58,8 @@ func (s *step) request(r Request) {
 		resp = s.incrementalAlterConfigs(body)
 	case *kmsg.AlterConfigsRequest:
 		resp = s.alterConfigs(body)
+	case *kmsg.AlterClientQuotasRequest:
+		resp = s.alterClientQuotas(body)
 	case *kmsg.AlterPartitionRequest:
 		resp = s.alterPartition(body)
 	case *kmsg.AssignReplicasToDirsRequest:

@@ -266,6 +266,8 @@ func (s *step) checkAssignment(nodes []int32, factor, partition int) ([]kafka.No
 		switch {
 		case s.tip.Broker(id) == nil:
 			return bad("The manual partition assignment includes broker %d, but no such broker is registered.", n)
+		case s.tip.Broker(id).AllCordoned():
+			return bad("The manual partition assignment includes broker %d, but all its log directories are cordoned.", n)
 		case slices.Contains(out, id):
 			return bad("The manual partition assignment includes the broker %d more than once.", n)
 		}

@@ -5,9 +5,6 @@ package handler
 
 import (
 	"errors"
-	"fmt"
-	"slices"
-	"strconv"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 
@@ -145,83 +142,6 @@ func (h *Handler) createPartitions(c *call) {
 		}
 		return resp
 	})
-}
-
-func (h *Handler) alterConfigs(c *call) {
-	req := kmsg.NewPtrAlterConfigsRequest()
-	if !c.decode(req) {
-		return
-	}
-	var refused []kmsg.AlterConfigsResponseResource
-	req.Resources = slices.DeleteFunc(req.Resources, func(q kmsg.AlterConfigsRequestResource) bool {
-		why := h.notOurBroker(q.ResourceType, q.ResourceName)
-		if why != "" {
-			r := kmsg.NewAlterConfigsResponseResource()
-			r.ResourceType, r.ResourceName, r.ErrorCode, r.ErrorMessage = q.ResourceType, q.ResourceName, int16(kafka.ErrInvalidRequest), &why
-			refused = append(refused, r)
-		}
-		return why != ""
-	})
-	c.amend = func(resp kmsg.Response) {
-		r := resp.(*kmsg.AlterConfigsResponse)
-		r.Resources = append(r.Resources, refused...)
-	}
-	h.submit(c, req, func(code kafka.ErrorCode) kmsg.Response {
-		resp := kmsg.NewPtrAlterConfigsResponse()
-		for _, q := range req.Resources {
-			r := kmsg.NewAlterConfigsResponseResource()
-			r.ResourceType, r.ResourceName, r.ErrorCode = q.ResourceType, q.ResourceName, int16(code)
-			resp.Resources = append(resp.Resources, r)
-		}
-		return resp
-	})
-}
-
-func (h *Handler) incrementalAlterConfigs(c *call) {
-	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-	if !c.decode(req) {
-		return
-	}
-	var refused []kmsg.IncrementalAlterConfigsResponseResource
-	req.Resources = slices.DeleteFunc(req.Resources, func(q kmsg.IncrementalAlterConfigsRequestResource) bool {
-		why := h.notOurBroker(q.ResourceType, q.ResourceName)
-		if why != "" {
-			r := kmsg.NewIncrementalAlterConfigsResponseResource()
-			r.ResourceType, r.ResourceName, r.ErrorCode, r.ErrorMessage = q.ResourceType, q.ResourceName, int16(kafka.ErrInvalidRequest), &why
-			refused = append(refused, r)
-		}
-		return why != ""
-	})
-	c.amend = func(resp kmsg.Response) {
-		r := resp.(*kmsg.IncrementalAlterConfigsResponse)
-		r.Resources = append(r.Resources, refused...)
-	}
-	h.submit(c, req, func(code kafka.ErrorCode) kmsg.Response {
-		resp := kmsg.NewPtrIncrementalAlterConfigsResponse()
-		for _, q := range req.Resources {
-			r := kmsg.NewIncrementalAlterConfigsResponseResource()
-			r.ResourceType, r.ResourceName, r.ErrorCode = q.ResourceType, q.ResourceName, int16(code)
-			resp.Resources = append(resp.Resources, r)
-		}
-		return resp
-	})
-}
-
-// notOurBroker says why a change of a broker's settings was sent to the wrong
-// place: a broker takes only its own and the defaults of all, so that it can
-// check them (ConfigAdminManager.preprocess). A controller takes any.
-func (h *Handler) notOurBroker(t kmsg.ConfigResourceType, name string) string {
-	if t != kmsg.ConfigResourceTypeBroker || name == "" || h.opts.Store == nil {
-		return ""
-	}
-	id, err := strconv.ParseInt(name, 10, 32)
-	switch {
-	case err != nil:
-		return "Node id must be an integer, but it is: " + name
-	case kafka.NodeID(id) != h.opts.Self:
-		return fmt.Sprintf("Unexpected broker id, expected %d, but received %s", h.opts.Self, name)
-	}
-	return ""
 }
 
 func (h *Handler) updateFeatures(c *call) {

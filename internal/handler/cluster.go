@@ -115,7 +115,7 @@ func (h *Handler) describeLogDirs(c *call) {
 func describedDir(d partition.DirInfo, wanted func(kafka.TopicPartition) bool) kmsg.DescribeLogDirsResponseDir {
 	m := kmsg.NewDescribeLogDirsResponseDir()
 	m.Dir, m.TotalBytes, m.UsableBytes = d.Path, d.TotalBytes, d.FreeBytes
-	m.Topics = []kmsg.DescribeLogDirsResponseDirTopic{}
+	m.Topics, m.IsCordoned = []kmsg.DescribeLogDirsResponseDirTopic{}, d.Cordoned
 	if d.Offline {
 		m.ErrorCode = int16(kafka.ErrKafkaStorageError)
 		return m

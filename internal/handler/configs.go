@@ -67,19 +67,21 @@ func (h *Handler) configEntries(img *metadata.Image, q *kmsg.DescribeConfigsRequ
 		if q.ResourceName == "" {
 			return nil, kafka.ErrInvalidRequest, "Group name must not be empty"
 		}
-		return config.DescribeGroup(storedLookup(img, metadata.GroupResource, q.ResourceName)), 0, ""
+		return config.DescribeGroup(storedLookup(img, metadata.GroupResource, q.ResourceName), partition.LayersOf(img, h.opts.Static, h.opts.Self, "")), 0, ""
 	case metadata.ClientMetricsResource:
 		if q.ResourceName == "" {
 			return nil, kafka.ErrInvalidRequest, "Client metrics subscription name must not be empty"
 		}
-		return storedEntries(img, metadata.ClientMetricsResource, q.ResourceName, config.SourceClientMetrics), 0, ""
+		return config.DescribeClientMetrics(storedLookup(img, metadata.ClientMetricsResource, q.ResourceName)), 0, ""
+	case metadata.BrokerLoggerResource:
+		return h.loggerEntries(q.ResourceName)
 	}
 	return nil, kafka.ErrInvalidRequest, fmt.Sprintf("Unsupported resource type: %d", q.ResourceType)
 }
 
 func (h *Handler) brokerEntries(img *metadata.Image, name string) ([]config.Entry, kafka.ErrorCode, string) {
 	if name == "" {
-		return storedEntries(img, metadata.BrokerResource, "", config.SourceDefaultBroker), 0, ""
+		return defaultEntries(img), 0, ""
 	}
 	id, err := strconv.ParseInt(name, 10, 32)
 	switch {
@@ -88,25 +90,37 @@ func (h *Handler) brokerEntries(img *metadata.Image, name string) ([]config.Entr
 	case kafka.NodeID(id) != h.opts.Self:
 		return nil, kafka.ErrInvalidRequest, fmt.Sprintf("Unexpected broker id, expected %d or empty string, but received %s", h.opts.Self, name)
 	}
-	return config.DescribeBroker(partition.LayersOf(img, h.opts.Static, h.opts.Self, "")), 0, ""
+	return config.DescribeBroker(partition.LayersOf(img, h.opts.Static, h.opts.Self, ""), h.moreNames(img, name)...), 0, ""
 }
 
 func storedLookup(img *metadata.Image, t metadata.ResourceType, name string) config.Lookup {
 	return func(key string) (string, bool) { return img.Config(metadata.Resource{Type: t, Name: name}, key) }
 }
 
-// storedEntries lists only what is stored for a resource.
-func storedEntries(img *metadata.Image, t metadata.ResourceType, name string, source config.Source) []config.Entry {
-	var out []config.Entry
-	for _, c := range img.Configs(metadata.Resource{Type: t, Name: name}) {
-		e := config.Entry{Name: c.Name, Source: source}
-		if k, ok := config.BrokerKey(c.Name); ok && t == metadata.BrokerResource {
-			e.Key, e.Sensitive = k, k.Sensitive()
+// moreNames are the settings beside those of the table that this broker has: in
+// its properties, of its own, or of all brokers.
+func (h *Handler) moreNames(img *metadata.Image, broker string) []string {
+	names := slices.Clone(h.opts.StaticNames)
+	for _, name := range []string{broker, ""} {
+		for _, c := range img.Configs(metadata.Resource{Type: metadata.BrokerResource, Name: name}) {
+			if !slices.Contains(names, c.Name) {
+				names = append(names, c.Name)
+			}
 		}
+	}
+	return names
+}
+
+// defaultEntries lists only what is set for all brokers.
+func defaultEntries(img *metadata.Image) []config.Entry {
+	var out []config.Entry
+	for _, c := range img.Configs(metadata.Resource{Type: metadata.BrokerResource}) {
+		k := config.DynamicKey(c.Name)
+		e := config.Entry{Key: k, Name: c.Name, Source: config.SourceDefaultBroker, ReadOnly: k == nil || k.Name != c.Name, Sensitive: k == nil || k.Sensitive()}
 		if !e.Sensitive {
 			e.Value = &c.Value
 		}
-		e.Synonyms = []config.SynonymValue{{Name: c.Name, Value: e.Value, Source: source}}
+		e.Synonyms = []config.SynonymValue{{Name: c.Name, Value: e.Value, Source: e.Source}}
 		out = append(out, e)
 	}
 	return out

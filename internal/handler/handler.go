@@ -68,9 +68,11 @@ type Options struct {
 	ProducerIDs ProducerIDs
 	Groups      Groups // nil on a controller's listener
 	Static      config.Lookup
+	StaticNames []string // settings of single listeners that Static has
 	Now         func() kafka.Now
 	Random      func() uint64
 	Log         *slog.Logger
+	LogLevel    *slog.LevelVar // of Log; nil if it cannot be changed
 
 	FetchMaxBytes          int // fetch.max.bytes
 	FetchSessionSlots      int // max.incremental.fetch.session.cache.slots

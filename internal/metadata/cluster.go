@@ -34,6 +34,17 @@ type Broker struct {
 // Active tells whether partitions may be led by the broker.
 func (b *Broker) Active() bool { return !b.Fenced && !b.InControlledShutdown }
 
+// AllCordoned tells whether the broker takes no new replicas, since all its
+// directories are cordoned (KIP-1066).
+func (b *Broker) AllCordoned() bool {
+	for _, d := range b.Directories {
+		if !slices.Contains(b.CordonedDirectories, d) {
+			return false
+		}
+	}
+	return len(b.Directories) > 0
+}
+
 // Endpoint finds a listener by name.
 func (b *Broker) Endpoint(listener string) (kafka.Endpoint, bool) {
 	for _, e := range b.Endpoints {

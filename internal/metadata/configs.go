@@ -98,6 +98,12 @@ func quotaEntity(entity []record.EntityData) (key string, sorted []record.Entity
 	return b.String(), sorted
 }
 
+// QuotaKey tells entities apart, whatever the order of their parts.
+func QuotaKey(entity []record.EntityData) string {
+	key, _ := quotaEntity(entity)
+	return key
+}
+
 // EachQuota calls f with every entity that has quotas, until it returns false.
 func (img *Image) EachQuota(f func(*Quota) bool) {
 	img.quotas.Scan(func(_ string, q *Quota) bool { return f(q) })

@@ -269,7 +269,9 @@ func TestTrap13FramesOfADeadConnectionAreDropped(t *testing.T) {
 }
 
 func TestConnectionLimits(t *testing.T) {
-	r := newRig(t, Options{MaxConnectionsPerIP: 2})
+	limits := Unlimited()
+	limits.MaxConnectionsPerIP = 2
+	r := newRig(t, Options{Limits: &limits})
 	for i := 0; i < 2; i++ {
 		c := r.dial()
 		send(t, c, frame(18, 1, nil))

@@ -28,21 +28,19 @@ type Watcher interface {
 
 // Options bound a Server. Zero fields take the defaults.
 type Options struct {
-	MaxRequestBytes     int   // socket.request.max.bytes
-	BudgetBytes         int64 // queued.max.request.bytes, or ours if that is −1
-	CachedBytes         int   // of idle frame buffers
-	MaxInFlight         int   // requests of one connection without a sent answer
-	MaxConnections      int   // max.connections
-	MaxConnectionsPerIP int   // max.connections.per.ip
-	PerIPOverrides      map[string]int
-	IdleTimeout         time.Duration // connections.max.idle.ms
-	FrameTimeout        time.Duration // for a begun frame to arrive
-	StallTimeout        time.Duration // between its bytes, when others wait for memory
-	SendTimeout         time.Duration // for a client to take some bytes of its answers
-	SendBufferBytes     int           // socket.send.buffer.bytes; 0: the system's
-	ReceiveBufferBytes  int           // socket.receive.buffer.bytes; 0: the system's
-	SendfileMinBytes    int           // shorter ranges are read and sent with the rest
-	Log                 *slog.Logger
+	MaxRequestBytes    int           // socket.request.max.bytes
+	BudgetBytes        int64         // queued.max.request.bytes, or ours if that is −1
+	CachedBytes        int           // of idle frame buffers
+	MaxInFlight        int           // requests of one connection without a sent answer
+	Limits             *Limits       // of connections, until SetLimits; nil: none
+	IdleTimeout        time.Duration // connections.max.idle.ms
+	FrameTimeout       time.Duration // for a begun frame to arrive
+	StallTimeout       time.Duration // between its bytes, when others wait for memory
+	SendTimeout        time.Duration // for a client to take some bytes of its answers
+	SendBufferBytes    int           // socket.send.buffer.bytes; 0: the system's
+	ReceiveBufferBytes int           // socket.receive.buffer.bytes; 0: the system's
+	SendfileMinBytes   int           // shorter ranges are read and sent with the rest
+	Log                *slog.Logger
 }
 
 // Defaults that are ours, not Kafka's.
@@ -68,9 +66,11 @@ func (o Options) withDefaults() Options {
 	def(&o.MaxRequestBytes, 100<<20)
 	def(&o.CachedBytes, DefaultCachedBytes)
 	def(&o.MaxInFlight, DefaultMaxInFlight)
-	def(&o.MaxConnections, 1<<31-1)
-	def(&o.MaxConnectionsPerIP, 1<<31-1)
 	def(&o.SendfileMinBytes, DefaultSendfileMinBytes)
+	if o.Limits == nil {
+		l := Unlimited()
+		o.Limits = &l
+	}
 	if o.BudgetBytes <= 0 {
 		o.BudgetBytes = DefaultBudgetBytes
 	}
@@ -109,6 +109,13 @@ type Server struct {
 	listeners []net.Listener
 	conns     map[*conn]struct{}
 	perIP     map[string]int
+
+	limits      Limits
+	perListener map[string]int
+	pace        *pace            // of all listeners
+	paces       map[string]*pace // of each
+	retuned     chan struct{}    // closed when limits have changed
+	held        int              // connections that wait for the rate
 }
 
 // New makes a Server without listeners.
@@ -117,7 +124,8 @@ func New(opts Options) *Server {
 	s := &Server{
 		opts: opts, budget: NewBudget(opts.BudgetBytes), frames: newFrames(opts.CachedBytes),
 		start: time.Now(), stop: make(chan struct{}), busy: make(chan struct{}, 1),
-		conns: map[*conn]struct{}{}, perIP: map[string]int{},
+		conns: map[*conn]struct{}{}, perIP: map[string]int{}, perListener: map[string]int{},
+		limits: *opts.Limits, pace: newPace(opts.Limits.CreationRate), paces: map[string]*pace{}, retuned: make(chan struct{}),
 	}
 	s.work.Add(1)
 	go s.sweep()
@@ -166,6 +174,10 @@ func (s *Server) accept(l net.Listener, name string, h Handler) {
 				continue
 			}
 		}
+		if !s.waitTurn(name) {
+			nc.Close()
+			return
+		}
 		s.admit(nc.(*net.TCPConn), name, h)
 	}
 }
@@ -173,20 +185,9 @@ func (s *Server) accept(l net.Listener, name string, h Handler) {
 func (s *Server) admit(nc *net.TCPConn, name string, h Handler) {
 	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
 	c := newConn(s, nc, h, wire.Peer{Listener: name, Address: nc.RemoteAddr().String(), Host: host, ID: s.nextID.Add(1)})
-	limit := s.opts.MaxConnectionsPerIP
-	if n, ok := s.opts.PerIPOverrides[host]; ok {
-		limit = n
-	}
 	s.mu.Lock()
-	refuse := ""
-	switch {
-	case s.closed:
-		refuse = "server is stopping"
-	case len(s.conns) >= s.opts.MaxConnections:
-		refuse = "max.connections is reached"
-	case s.perIP[host] >= limit:
-		refuse = "max.connections.per.ip is reached"
-	default:
+	refuse := s.refusal(name, host)
+	if refuse == "" {
 		if len(s.conns) == 0 {
 			select {
 			case s.busy <- struct{}{}:
@@ -195,6 +196,7 @@ func (s *Server) admit(nc *net.TCPConn, name string, h Handler) {
 		}
 		s.conns[c] = struct{}{}
 		s.perIP[host]++
+		s.perListener[name]++
 		s.work.Add(1)
 	}
 	s.mu.Unlock()
@@ -217,6 +219,7 @@ func (s *Server) admit(nc *net.TCPConn, name string, h Handler) {
 		if s.perIP[host]--; s.perIP[host] == 0 {
 			delete(s.perIP, host)
 		}
+		s.perListener[name]--
 		s.mu.Unlock()
 	}()
 }

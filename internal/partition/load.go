@@ -31,6 +31,7 @@ func (s *Store) Load(img *metadata.Image) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.opts.Now().Wall
+	s.tune(img)
 	var todo []found
 	seen := map[kafka.TopicPartition]string{}
 	for _, d := range s.dirs {
@@ -84,7 +85,7 @@ func (s *Store) scan(d *directory, img *metadata.Image, now kafka.WallMs) ([]fou
 		case logdir.Foreign:
 			return nil, fmt.Errorf("log directory %s has a folder that is no partition's: %s; move it elsewhere", d.Path, f.Name)
 		case logdir.Deleted:
-			s.removals.add(path, now+kafka.WallMs(s.opts.DeletedFolderWaitMs))
+			s.removals.add(path, now+kafka.WallMs(s.tuned.Load().folderWaitMs))
 		case logdir.Log:
 			id, ok, err := logdir.ReadPartitionMetadata(s.opts.FS, path)
 			if err != nil {
@@ -207,7 +208,6 @@ func (s *Store) addAll(todo []found, parts []*Partition) {
 
 func (s *Store) open(f *found, settings *Settings) *Partition {
 	p := s.newPartition(f.id, f.folder.TopicPartition, f.dir, settings)
-	p.idDurable = true
 	kept := marks{recovery: f.opts.RecoveryPoint, high: f.hw, start: f.opts.StartOffset, cleaner: f.opts.CleanedTo}
 	if f.damage != nil {
 		p.breakDown(f.damage, kept)

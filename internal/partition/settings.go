@@ -15,6 +15,7 @@ type Settings struct {
 	FlushMessages int64
 	FlushMs       int64
 	Compact       bool
+	CompactOnly   bool // only compaction may remove records
 	Log           *seglog.Config
 }
 
@@ -27,7 +28,7 @@ func SettingsOf(t config.Topic) *Settings {
 			BeforeMaxMs: t.TimestampBeforeMaxMs, AfterMaxMs: t.TimestampAfterMaxMs,
 		},
 		MinInSync: t.MinInSyncReplicas, SegmentBytes: t.SegmentBytes,
-		FlushMessages: t.FlushMessages, FlushMs: t.FlushMs, Compact: t.Compact,
+		FlushMessages: t.FlushMessages, FlushMs: t.FlushMs, Compact: t.Compact, CompactOnly: t.Compact && !t.Delete,
 		Log: &seglog.Config{
 			SegmentBytes: t.SegmentBytes, SegmentMs: t.SegmentMs, SegmentJitterMs: t.SegmentJitterMs,
 			SegmentIndexBytes: int64(t.SegmentIndexBytes), IndexIntervalBytes: int64(t.IndexIntervalBytes),

@@ -58,6 +58,7 @@ type Store struct {
 	Deadlines *Deadlines
 	epoch     atomic.Int64 // broker epoch, for the clean shutdown marker
 
+	tuned       atomic.Pointer[tuned]
 	flushByTime atomic.Bool // some topic has a flush.ms
 	holes       atomic.Bool // some log had such that were taken for compaction's
 	unmade      atomic.Bool // some partition could not be created for want of space
@@ -95,7 +96,7 @@ func New(opts Options) *Store {
 		return w.DecompressAll(codec, records, maxLookupBytes)
 	}
 	s.env.Jitter = func(n int64) int64 { return int64(opts.Random() % uint64(n)) }
-	s.env.ProducerExpirationMs.Store(opts.ProducerExpireMs)
+	s.tune(metadata.Empty())
 	s.cleaner = cleaner{store: s, wake: make(chan struct{})}
 	for _, d := range opts.Dirs {
 		s.dirs = append(s.dirs, &directory{Dir: d, log: opts.Log, onFailed: s.directoryFailed})
@@ -239,6 +240,7 @@ func (s *Store) applyConfigs(d *metadata.Delta, img *metadata.Image) {
 			if r.Name != "" && r.Name != strconv.Itoa(int(s.opts.Self)) {
 				continue
 			}
+			s.tune(img)
 			s.cleaner.configure(CleanerSettingsOf(s.Layers(img, "")))
 			if !s.byHand {
 				s.cleaner.start()
@@ -262,15 +264,22 @@ func (s *Store) configure(id kafka.TopicID, settings *Settings) {
 }
 
 // place chooses the directory of a new replica: the one that the metadata
-// names, or else the one with the fewest.
+// names, or else the one with the fewest that is not cordoned.
 func (s *Store) place(p metadata.Partition) *directory {
 	want, _ := p.Directory(s.opts.Self)
+	t := s.tuned.Load()
 	var best *directory
 	for _, d := range s.dirs {
 		if d.ID == want {
 			return d
 		}
-		if !d.failed.Load() && (best == nil || d.count.Load() < best.count.Load()) {
+		if d.failed.Load() {
+			continue
+		}
+		switch cordoned := t.isCordoned(d.Path); {
+		case best == nil, t.isCordoned(best.Path) && !cordoned:
+			best = d
+		case cordoned == t.isCordoned(best.Path) && d.count.Load() < best.count.Load():
 			best = d
 		}
 	}
@@ -416,7 +425,7 @@ func (s *Store) discard(p *Partition, now kafka.WallMs) {
 	if log != nil {
 		log.Abandon()
 	}
-	s.removals.add(to, now+kafka.WallMs(s.opts.DeletedFolderWaitMs))
+	s.removals.add(to, now+kafka.WallMs(s.tuned.Load().folderWaitMs))
 }
 
 // Replica tells about one partition for DescribeLogDirs.
@@ -431,6 +440,7 @@ type DirInfo struct {
 	Path       string
 	ID         kafka.DirectoryID
 	Offline    bool
+	Cordoned   bool // it gets no new replicas
 	TotalBytes int64
 	FreeBytes  int64
 	Replicas   []Replica
@@ -451,7 +461,7 @@ func (s *Store) Describe() []DirInfo {
 	infos := make([]DirInfo, len(s.dirs))
 	at := map[*directory]*DirInfo{}
 	for i, d := range s.dirs {
-		infos[i] = DirInfo{Path: d.Path, ID: d.ID, Offline: d.failed.Load(), TotalBytes: -1, FreeBytes: -1}
+		infos[i] = DirInfo{Path: d.Path, ID: d.ID, Offline: d.failed.Load(), Cordoned: s.tuned.Load().isCordoned(d.Path), TotalBytes: -1, FreeBytes: -1}
 		if sp, err := s.opts.FS.Space(d.Path); err == nil {
 			infos[i].TotalBytes, infos[i].FreeBytes = sp.TotalBytes, sp.FreeBytes
 		}

@@ -24,8 +24,8 @@ type anyRules struct{}
 func (anyRules) CheckTopic(string, string) error                      { return nil }
 func (anyRules) CheckTopicSet(map[string]string) error                { return nil }
 func (anyRules) CheckBroker(string, string, bool) error               { return nil }
-func (anyRules) CheckGroup(string, string) error                      { return nil }
-func (anyRules) CheckClientMetrics(string, string) error              { return nil }
+func (anyRules) CheckGroup(map[string]string) error                   { return nil }
+func (anyRules) CheckClientMetrics(map[string]string) (bool, error)   { return false, nil }
 func (anyRules) IsList(metadata.ResourceType, string) bool            { return false }
 func (anyRules) Default(metadata.ResourceType, string) (string, bool) { return "", false }
 func (anyRules) TopicDefaults() []controller.TopicDefault             { return nil }

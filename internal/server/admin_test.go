@@ -128,6 +128,19 @@ func TestHC166CreateTopicsChecks(t *testing.T) {
 	}
 }
 
+// resources is one of each kind that has stored settings.
+var resources = []struct {
+	kind             kmsg.ConfigResourceType
+	name, key, value string
+	source           int8
+}{
+	{2, "t", "retention.ms", "1000000", 1},
+	{4, "", "message.max.bytes", "3000000", 3},
+	{4, "1", "message.max.bytes", "2000000", 2},
+	{16, "m", "interval.ms", "1000", 7},
+	{32, "g", "consumer.session.timeout.ms", "50000", 8},
+}
+
 // HC-165: validate only writes nothing, whoever is asked. Fails if a handler
 // drops the flag.
 func TestHC165ValidateOnly(t *testing.T) {
@@ -148,20 +161,36 @@ func TestHC165ValidateOnly(t *testing.T) {
 	alter := alteration("t", "retention.ms", "5", 0)
 	alter.ValidateOnly = true
 	wantCode(t, "IncrementalAlterConfigs", call[*kmsg.IncrementalAlterConfigsResponse](c, alter, 1).Resources[0].ErrorCode, 0)
-	whole := kmsg.NewPtrAlterConfigsRequest()
-	r := kmsg.NewAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = 2, "t"
-	whole.Resources, whole.ValidateOnly = append(whole.Resources, r), true
-	wantCode(t, "AlterConfigs", call[*kmsg.AlterConfigsResponse](c, whole, 2).Resources[0].ErrorCode, 0)
+	for _, q := range resources {
+		alter := alterationOf(q.kind, q.name, q.key, q.value, 0)
+		alter.ValidateOnly = true
+		wantCode(t, "IncrementalAlterConfigs of "+q.key, call[*kmsg.IncrementalAlterConfigsResponse](c, alter, 1).Resources[0].ErrorCode, 0)
+		whole := kmsg.NewPtrAlterConfigsRequest()
+		r := kmsg.NewAlterConfigsRequestResource()
+		r.ResourceType, r.ResourceName = q.kind, q.name
+		s := kmsg.NewAlterConfigsRequestResourceConfig()
+		s.Name, s.Value = q.key, &q.value
+		r.Configs = append(r.Configs, s)
+		whole.Resources, whole.ValidateOnly = append(whole.Resources, r), true
+		code := kafka.NoError
+		if q.kind == 4 && q.name == "" {
+			code = kafka.ErrInvalidConfig // it would drop min.insync.replicas, on which ELR rests
+		}
+		wantCode(t, "AlterConfigs of "+q.key, call[*kmsg.AlterConfigsResponse](c, whole, 2).Resources[0].ErrorCode, code)
+	}
 	if after := n.committed(); after != before {
 		t.Fatalf("metadata moved from %d to %d", before, after)
 	}
 }
 
 func alteration(topic, name, value string, op kmsg.IncrementalAlterConfigOp) *kmsg.IncrementalAlterConfigsRequest {
+	return alterationOf(2, topic, name, value, op)
+}
+
+func alterationOf(kind kmsg.ConfigResourceType, resource, name, value string, op kmsg.IncrementalAlterConfigOp) *kmsg.IncrementalAlterConfigsRequest {
 	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
 	r := kmsg.NewIncrementalAlterConfigsRequestResource()
-	r.ResourceType, r.ResourceName = 2, topic
+	r.ResourceType, r.ResourceName = kind, resource
 	s := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
 	s.Name, s.Value, s.Op = name, &value, op
 	r.Configs = append(r.Configs, s)

@@ -322,6 +322,12 @@ func (b *broker) heartbeat(h *lifecycle.Heartbeat) {
 	for _, d := range b.s.store.OfflineDirs() {
 		req.OfflineLogDirs = append(req.OfflineLogDirs, d)
 	}
+	if b.s.Image().Version().CanCordonDirectories() {
+		req.CordonedLogDirs = [][16]byte{} // none, not unknown
+		for _, d := range b.s.store.CordonedDirs() {
+			req.CordonedLogDirs = append(req.CordonedLogDirs, d)
+		}
+	}
 	b.s.control().own(req, b.timeout, func(resp kmsg.Response, err error) {
 		ev := lifecycle.Beaten{Code: kafka.ErrNotController}
 		if r, ok := resp.(*kmsg.BrokerHeartbeatResponse); ok && err == nil {

@@ -16,5 +16,8 @@ func (s *Server) Kill(ctx context.Context) error {
 	return s.Stop(ctx)
 }
 
+// Connections are how many connections are open.
+func (s *Server) Connections() int { return s.network.Connections() }
+
 // Voters are the voters that the node knows.
 func (s *Server) Voters() raft.VoterSet { return s.quorum.Voters() }

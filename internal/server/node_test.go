@@ -53,14 +53,15 @@ func must(t testing.TB, err error) {
 
 // node is a whole node in this process.
 type node struct {
-	t    testing.TB
-	dir  string
-	fs   vfs.FS
-	c    *config.Server
-	s    *server.Server
-	log  *logBuffer
-	addr string
-	ctl  string
+	t     testing.TB
+	dir   string
+	fs    vfs.FS
+	c     *config.Server
+	s     *server.Server
+	log   *logBuffer
+	level slog.LevelVar
+	addr  string
+	ctl   string
 }
 
 func configOf(t testing.TB, dir string, sets ...string) *config.Server {
@@ -95,7 +96,7 @@ func startIn(t testing.TB, fsys vfs.FS, dir string, sets ...string) *node {
 
 func (n *node) up() {
 	n.t.Helper()
-	s, err := server.Start(server.Options{Config: n.c, FS: n.fs, Log: slog.New(slog.NewTextHandler(n.log, nil))})
+	s, err := server.Start(server.Options{Config: n.c, FS: n.fs, Log: slog.New(slog.NewTextHandler(n.log, &slog.HandlerOptions{Level: &n.level})), LogLevel: &n.level})
 	must(n.t, err)
 	select {
 	case <-s.Ready():

@@ -2,8 +2,6 @@ package server
 
 import (
 	"errors"
-	"fmt"
-	"strconv"
 
 	"moldau/internal/config"
 	"moldau/internal/controller"
@@ -21,55 +19,34 @@ func (r rules) CheckTopicSet(overrides map[string]string) error {
 	return config.CheckTopicTogether(config.Layers{Topic: config.FromMap(overrides), Static: r.static})
 }
 
-// CheckBroker implements controller.ConfigRules (DynamicBrokerConfig.validateConfigs).
+// CheckBroker implements controller.ConfigRules: names and values one by one.
 // Names that Kafka does not know are for plug-ins and are let through.
 func (rules) CheckBroker(name, value string, cluster bool) error {
-	k, ok := config.BrokerKey(name)
-	switch {
-	case !ok:
-		return nil
-	case k.Dynamic == config.ReadOnly:
-		return fmt.Errorf("Cannot update these configs dynamically: Set(%s)", name)
-	case cluster && k.Dynamic == config.PerBroker:
-		return fmt.Errorf("Cannot update these configs at default cluster level: Set(%s)", name)
-	}
-	return k.Check(value)
+	return config.CheckDynamicNames(map[string]string{name: value}, cluster)
 }
 
 // CheckGroup implements controller.ConfigRules.
-func (rules) CheckGroup(name, value string) error {
-	k, ok := config.GroupKey(name)
-	if !ok {
-		return fmt.Errorf("Unknown group config name: %s", name)
-	}
-	return k.Check(value)
+func (r rules) CheckGroup(overrides map[string]string) error {
+	return config.CheckGroup(overrides, config.Layers{Static: r.static})
 }
 
 // CheckClientMetrics implements controller.ConfigRules.
-func (rules) CheckClientMetrics(name, value string) error {
-	switch name {
-	case "metrics", "match":
-		return nil
-	case "interval.ms":
-		ms, err := strconv.Atoi(value)
-		if err != nil || ms < 100 || ms > 3_600_000 {
-			return fmt.Errorf("Invalid value %s for interval.ms, interval must be between 100 and 3600000 (1 hour)", value)
-		}
-		return nil
-	}
-	return errors.New("Unknown client metrics configuration: " + name)
+func (rules) CheckClientMetrics(settings map[string]string) (bool, error) {
+	err := config.CheckClientMetrics(settings)
+	var bad *config.Malformed
+	return errors.As(err, &bad), err
 }
 
-// IsList implements controller.ConfigRules.
+// IsList implements controller.ConfigRules. As in Kafka, lists of groups and of
+// client metrics are set as a whole (KafkaConfigSchema knows topics and brokers).
 func (rules) IsList(t metadata.ResourceType, name string) bool {
 	find := config.TopicKey
 	switch t {
+	case metadata.TopicResource:
 	case metadata.BrokerResource:
 		find = config.BrokerKey
-	case metadata.GroupResource:
-		find = config.GroupKey
-	case metadata.ClientMetricsResource:
-		return name == "metrics" || name == "match"
+	default:
+		return false
 	}
 	k, ok := find(name)
 	return ok && k.Type == config.List
@@ -83,9 +60,6 @@ func (r rules) Default(t metadata.ResourceType, name string) (string, bool) {
 		return l.TopicValue(name)
 	case metadata.BrokerResource:
 		return l.BrokerValue(name)
-	}
-	if k, ok := config.GroupKey(name); ok && t == metadata.GroupResource && !k.Null {
-		return k.Default, true
 	}
 	return "", false
 }

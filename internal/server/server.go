@@ -29,6 +29,8 @@ type Options struct {
 	Config *config.Server
 	FS     vfs.FS
 	Log    *slog.Logger
+	// LogLevel is the level of Log; nil if it cannot be changed.
+	LogLevel *slog.LevelVar
 	// Fatal is called when the node cannot go on; the process must end soon,
 	// without Stop. Called at most once.
 	Fatal func(error)
@@ -146,6 +148,7 @@ func (s *Server) start() error {
 		s.member = newMember(s)
 		s.quorum.Subscribe(s.member.publish)
 	}
+	s.quorum.Subscribe(s.follow)
 	s.raftNet.Start(s.quorum.Deliver)
 	s.quorum.Start()
 	if c.Broker {
@@ -227,11 +230,11 @@ func (s *Server) listen(controllers bool) error {
 }
 
 func networkOptions(c *config.Server, log *slog.Logger) network.Options {
+	limits := limitsOf(config.Layers{Static: c.Static}, c.Listeners)
 	o := network.Options{
 		MaxRequestBytes: int(c.Long("socket.request.max.bytes")), BudgetBytes: c.Long("queued.max.request.bytes"),
-		MaxConnections: int(c.Long("max.connections")), MaxConnectionsPerIP: int(c.Long("max.connections.per.ip")),
-		PerIPOverrides: c.PerIPOverrides(),
-		IdleTimeout:    time.Duration(c.Long("connections.max.idle.ms")) * time.Millisecond, Log: log,
+		Limits:      &limits,
+		IdleTimeout: time.Duration(c.Long("connections.max.idle.ms")) * time.Millisecond, Log: log,
 	}
 	// Kafka's default of 100 KiB costs throughput; only a configured size counts.
 	if _, ok := c.Static("socket.send.buffer.bytes"); ok {
@@ -269,7 +272,7 @@ func (s *Server) handlerOptions() handler.Options {
 	c := s.opts.Config
 	o := handler.Options{
 		Self: c.NodeID, ClusterID: s.storage.ClusterID, Image: s.quorum.Image, Store: s.store,
-		Controller: s.control(), Raft: s.raftNet, ProducerIDs: s.broker, Groups: s.groups, Static: c.Static, Now: s.clock, Random: rand.Uint64, Log: s.log,
+		Controller: s.control(), Raft: s.raftNet, ProducerIDs: s.broker, Groups: s.groups, Static: c.Static, StaticNames: c.ListenerNames(), Now: s.clock, Random: rand.Uint64, Log: s.log, LogLevel: s.opts.LogLevel,
 		FetchMaxBytes: int(c.Long("fetch.max.bytes")), FetchSessionSlots: int(c.Long("max.incremental.fetch.session.cache.slots")),
 		AutoCreateTopics: c.Flag("auto.create.topics.enable"), KeepTopics: !c.Flag("delete.topic.enable"),
 		PartitionsPerDescribe: int(c.Long("max.request.partition.size.limit")),

@@ -41,8 +41,8 @@ type rules struct{}
 func (rules) CheckTopic(string, string) error                      { return nil }
 func (rules) CheckTopicSet(map[string]string) error                { return nil }
 func (rules) CheckBroker(string, string, bool) error               { return nil }
-func (rules) CheckGroup(string, string) error                      { return nil }
-func (rules) CheckClientMetrics(string, string) error              { return nil }
+func (rules) CheckGroup(map[string]string) error                   { return nil }
+func (rules) CheckClientMetrics(map[string]string) (bool, error)   { return false, nil }
 func (rules) IsList(metadata.ResourceType, string) bool            { return false }
 func (rules) Default(metadata.ResourceType, string) (string, bool) { return "", false }
 func (rules) TopicDefaults() []controller.TopicDefault             { return nil }

@@ -277,6 +277,7 @@ func TestAnswersAreKafkas(t *testing.T) {
 		cases []compareCase
 	}{
 		{"admin", adminCases()}, {"old", oldCases()}, {"alter", moreAlterCases()}, {"describe", describeCases()}, {"produce", produceCases()}, {"offsets", offsetCases()}, {"many", manyCases()}, {"fetch", fetchCases()}, {"groups", groupCases()},
+		{"settings", settingCases()}, {"consoles", consoleCases()}, {"quotas", quotaCases()}, {"producers", producerCases()}, {"records", deleteRecordsCases()},
 	} {
 		t.Run(group.name, func(t *testing.T) { compare(t, kafka, moldau, group.cases, known) })
 	}

@@ -9,9 +9,7 @@ func knownDifferences() []difference {
 		{name: "unknown codec|codec that lies", field: "ErrorCode", why: "Kafka's exception ends as UNKNOWN_SERVER_ERROR, which clients retry without end; we say INVALID_RECORD"},
 		{name: "Produce unknown codec", field: "LogStartOffset", why: "below version 7 Kafka fails before it has a log"},
 		{name: "Metadata by zero id", field: "ErrorCode|Topic$", why: "Kafka fails with UNKNOWN_SERVER_ERROR, we say INVALID_REQUEST"},
-		{name: "DescribeConfigs", field: "Documentation", why: "the texts are our own; not every key has one"},
 		{name: "Fetch limit 200", field: "RecordBatches", why: "Kafka sends the torn beginning of the batch that does not fit, which clients throw away; we send whole batches"},
 		{name: "Produce transactional", field: "Error(Code|Message)", why: "Kafka answers NOT_ENOUGH_REPLICAS until its coordinator is there, which clients retry; there is none here, and INVALID_TXN_STATE says so"},
-		{name: "DescribeConfigs (group|client metrics)", field: "Configs", why: "groups and client metrics are described with their defaults when they are implemented"},
 	}
 }

@@ -34,6 +34,7 @@ func TestTools(t *testing.T) {
 	// The chains are independent; the steps of one are not.
 	chains := map[string]func(*testing.T, *node, string){
 		"topics": topicsTool, "configs": configsTool, "console": consoleTools, "perf": perfTools, "describe": describeTools,
+		"records": recordsTool, "settings": settingsTool, "quotas": quotasTool, "nothing": nothingTools,
 	}
 	slots := make(chan struct{}, 2)
 	t.Run("chains", func(t *testing.T) {

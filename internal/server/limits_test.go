@@ -1,0 +1,58 @@
+package server_test
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"moldau/internal/kafka"
+)
+
+// Limits of connections act without a restart, of this broker, of all, and of one
+// listener, and are there after one. Fails if a key of takers is not taken.
+func TestDynamicLimitsOfConnections(t *testing.T) {
+	n := start(t, "listener.name.plaintext.max.connections=1000", "max.connection.creation.rate=1000")
+	c := n.dial()
+	if v, s, ok := c.describedAs(4, "1", "listener.name.plaintext.max.connections"); !ok || v != "1000" || s != 4 {
+		t.Errorf("the setting in the properties is described as %q from %d", v, s)
+	}
+	check := func(what string, open bool) {
+		t.Helper()
+		other := n.dial()
+		if !open {
+			other.closed(what)
+			return
+		}
+		other.epoch()
+		other.conn.Close()
+	}
+	alone := func() {
+		t.Helper()
+		for end := time.Now().Add(patience); n.s.Connections() > 1; runtime.Gosched() {
+			if time.Now().After(end) {
+				t.Fatal("the other connection does not end")
+			}
+		}
+	}
+	for _, q := range []struct{ broker, key, value string }{
+		{"1", "max.connections", "1"},
+		{"", "max.connections.per.ip", "1"},
+		{"1", "max.connections.per.ip.overrides", "127.0.0.1:1"},
+		{"1", "listener.name.plaintext.max.connections", "1"},
+	} {
+		check("before "+q.key, true)
+		alone()
+		c.alter(4, q.broker, q.key, q.value, 0, 0)
+		check(q.key, false)
+		c.alter(4, q.broker, q.key, "", 1, 0)
+		check("after "+q.key, true)
+		alone()
+	}
+	c.alter(4, "1", "max.connections", "one", 0, kafka.ErrInvalidRequest)
+	c.alter(4, "1", "max.connection.creation.rate", "500", 0, 0)
+	c.alter(4, "1", "listener.name.plaintext.max.connections", "1", 0, 0)
+	n.restart()
+	c = n.dial()
+	c.epoch()
+	check("the setting that was stored", false)
+}
