@@ -53,24 +53,28 @@ func Commits(ctx context.Context, o CommitOptions) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	writers := make([]commitWriter, min(o.Connections, o.Groups))
+	for i := range writers {
+		w := &writers[i]
+		w.o, w.latency = &o, NewRecorder()
+		for n := i; n < o.Groups; n += len(writers) {
+			w.groups = append(w.groups, fmt.Sprintf("commits-%d", n))
+		}
+		if err := w.begin(ctx, where[w.groups[0]]); err != nil {
+			return nil, err
+		}
+		defer w.conn.Close()
+	}
 	r := &Result{Test: "commits", Topic: o.Topic.Name, Partitions: o.Topic.Partitions}
 	meter, err := startMeter(o.Target.BrokerPID)
 	if err != nil {
 		return nil, err
 	}
 	end := time.Now().Add(o.Duration)
-	writers := make([]commitWriter, o.Connections)
 	var wg sync.WaitGroup
 	for i := range writers {
 		w := &writers[i]
-		w.o, w.latency = &o, NewRecorder()
-		for n := i; n < o.Groups; n += o.Connections {
-			w.groups = append(w.groups, fmt.Sprintf("commits-%d", n))
-		}
-		if len(w.groups) == 0 {
-			continue
-		}
-		wg.Go(func() { w.err = w.run(ctx, where[w.groups[0]], end) })
+		wg.Go(func() { w.err = w.run(ctx, end) })
 	}
 	wg.Wait()
 	all := NewRecorder()
@@ -125,20 +129,46 @@ func coordinators(ctx context.Context, client *kgo.Client, groups []string) (map
 type commitWriter struct {
 	o       *CommitOptions
 	groups  []string
+	conn    *wireConn
+	frames  [][]byte // a request for each group
 	latency *Recorder
 	done    int64
 	err     error
 }
 
-// run sends commits and reads their answers. Groups of other coordinators are
-// committed to as well: their answers show it, and fail the measurement.
-func (w *commitWriter) run(ctx context.Context, addr string, end time.Time) error {
-	c, err := dialWire(ctx, addr, "moldau-bench")
-	if err != nil {
+// begin connects, and commits once for each group: a coordinator may be loading.
+// Groups of other coordinators are committed to as well: they fail the measurement.
+func (w *commitWriter) begin(ctx context.Context, addr string) (err error) {
+	if w.conn, err = dialWire(ctx, addr, "moldau-bench"); err != nil {
 		return err
 	}
-	defer c.Close()
-	frames := w.frames(c)
+	w.encode()
+	resp := kmsg.NewPtrOffsetCommitResponse()
+	resp.SetVersion(commitVersion)
+	give := time.Now().Add(readyTimeout)
+	for _, frame := range w.frames {
+		for {
+			if _, err := w.conn.Write(frame); err != nil {
+				return err
+			}
+			if err := w.conn.receive(resp); err != nil {
+				return err
+			}
+			code := kerr.ErrorForCode(resp.Topics[0].Partitions[0].ErrorCode)
+			if code == nil {
+				break
+			}
+			if !kerr.IsRetriable(code) || time.Now().After(give) || !pause(ctx, pollInterval) {
+				return fmt.Errorf("a commit is refused: %w", code)
+			}
+		}
+	}
+	return nil
+}
+
+// run sends commits and reads their answers.
+func (w *commitWriter) run(ctx context.Context, end time.Time) error {
+	c, frames := w.conn, w.frames
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	resp.SetVersion(commitVersion)
 	sent := make([]time.Time, 0, w.o.Window)
@@ -174,9 +204,8 @@ func (w *commitWriter) run(ctx context.Context, addr string, end time.Time) erro
 	}
 }
 
-// frames encodes a request for each group once.
-func (w *commitWriter) frames(c *wireConn) [][]byte {
-	var out [][]byte
+// encode makes a request for each group, once.
+func (w *commitWriter) encode() {
 	for _, g := range w.groups {
 		q := kmsg.NewPtrOffsetCommitRequest()
 		q.SetVersion(commitVersion)
@@ -189,7 +218,6 @@ func (w *commitWriter) frames(c *wireConn) [][]byte {
 			t.Partitions = append(t.Partitions, one)
 		}
 		q.Topics = []kmsg.OffsetCommitRequestTopic{t}
-		out = append(out, c.encode(q))
+		w.frames = append(w.frames, w.conn.encode(q))
 	}
-	return out
 }
