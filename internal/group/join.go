@@ -3,6 +3,7 @@ package group
 import (
 	"bytes"
 	"encoding/hex"
+	"math"
 	"slices"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -49,6 +50,10 @@ const (
 	memberIDRequiredSince = 4 // KIP-394
 	skipAssignmentSince   = 9 // KIP-814
 )
+
+// maxID is the longest member id that the log and all versions of answers have
+// room for. The part that the client chooses may be as long already.
+const maxID = math.MaxInt16
 
 // refuseJoin answers a JoinGroup with an error.
 func (c *Coordinator) refuseJoin(w *waiter, member string, code kafka.ErrorCode) {
@@ -156,8 +161,16 @@ func (c *Coordinator) accepts(m *classic, id string) bool {
 
 // joinNew lets somebody in who has no member id yet.
 func (c *Coordinator) joinNew(m *classic, j *joiner) {
+	name := j.clientID
 	if j.instanceID != nil {
-		id := *j.instanceID + "-" + uuidText(c.opts.UUID())
+		name = *j.instanceID
+	}
+	id := name + "-" + uuidText(c.opts.UUID())
+	if len(id) > maxID {
+		c.refuseJoin(&j.waiter, "", kafka.ErrInvalidRequest)
+		return
+	}
+	if j.instanceID != nil {
 		if old := m.static[*j.instanceID]; old != nil && !mutantTwoOfOne {
 			c.replaceStatic(m, j, old, id)
 			return
@@ -165,7 +178,6 @@ func (c *Coordinator) joinNew(m *classic, j *joiner) {
 		c.addMember(m, j, id)
 		return
 	}
-	id := j.clientID + "-" + uuidText(c.opts.UUID())
 	if j.version < memberIDRequiredSince {
 		c.addMember(m, j, id)
 		return
