@@ -37,8 +37,10 @@ func newJoiner(r *coordinator.Request, q *kmsg.JoinGroupRequest) *joiner {
 	if q.Version == 0 {
 		j.rebalanceMs = j.sessionMs
 	}
+	seen := make(map[string]bool, len(q.Protocols))
 	for _, p := range q.Protocols {
-		if !slices.ContainsFunc(j.protocols, func(x protocol) bool { return x.name == p.Name }) {
+		if !seen[p.Name] {
+			seen[p.Name] = true
 			j.protocols = append(j.protocols, protocol{p.Name, bytes.Clone(p.Metadata)})
 		}
 	}
