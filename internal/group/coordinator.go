@@ -18,13 +18,18 @@ type Coordinator struct {
 	pending map[kafka.ProducerID]map[pendingKey]offset // offsets of open transactions
 	names   map[string]string                          // topic names, each kept once
 
-	timers  timers
-	chores  timer // the next look at what has to be deleted
-	expiry  expiry
-	deleted []deletedTopic
+	timers   timers
+	chores   timer // the next look at what has to be deleted
+	expiry   expiry
+	deleting *deletionWalk // under way; nil: none
+	deleted  deletions     // for the next walk
+
+	tip   kafka.Offset // behind the last record that was replayed
+	saved kafka.Offset // the tip when Appended was called last
 
 	choresNotBefore kafka.Mono
 	tombstoneBytes  int // of the step that runs
+	tombstoneLimit  int // of any step
 
 	active bool                    // loaded; before, nothing is taken back
 	undo   []func(kafka.ErrorCode) // since Appended, in order
@@ -42,7 +47,7 @@ var _ coordinator.Core = (*Coordinator)(nil)
 func New(opts Options) *Coordinator {
 	c := &Coordinator{
 		opts: opts, groups: map[string]*group{}, pending: map[kafka.ProducerID]map[pendingKey]offset{},
-		names: map[string]string{},
+		names: map[string]string{}, tombstoneLimit: tombstoneBytesPerStep,
 	}
 	c.chores.fire = (*Coordinator).doChores
 	return c
@@ -52,7 +57,7 @@ func New(opts Options) *Coordinator {
 // (GroupMetadataManager.onLoaded).
 func (c *Coordinator) Loaded(now kafka.Now, out *coordinator.Effects) {
 	c.now, c.out, c.active = now, out, true
-	c.mark = 0
+	c.mark, c.saved = 0, c.tip
 	for _, id := range slices.Sorted(maps.Keys(c.groups)) {
 		g := c.groups[id]
 		if g.saved == nil || g.foreign != nil || len(g.saved.Members) == 0 {
@@ -117,6 +122,7 @@ func (c *Coordinator) Deadline() kafka.Mono { return c.timers.next() }
 
 // Appended implements coordinator.Core.
 func (c *Coordinator) Appended() {
+	c.saved = c.tip
 	clear(c.undo)
 	c.undo = c.undo[:0]
 	for _, g := range c.empty {
@@ -131,6 +137,8 @@ func (c *Coordinator) Appended() {
 // Revert implements coordinator.Core.
 func (c *Coordinator) Revert(now kafka.Now, code kafka.ErrorCode, out *coordinator.Effects) {
 	c.takeBack(0, now, code, out)
+	c.tip = c.saved
+	c.cutDeletions(c.tip)
 }
 
 // Refuse implements coordinator.Core.

@@ -12,7 +12,8 @@ import (
 // of one step fit into a batch and requests need not wait.
 const (
 	tombstoneBytesPerStep = 256 << 10
-	groupsPerStep         = 10_000
+	minTombstoneBytes     = 1 << 10
+	groupsPerStep         = 2_000
 	// choresRetryMs is how long to wait after tombstones could not be written.
 	choresRetryMs int32 = 10_000
 )
@@ -23,17 +24,23 @@ type expiry struct {
 	left []string   // groups that this walk has not come to yet
 }
 
-// deletedTopic are partitions whose offsets have to go, with the groups not
-// looked at yet.
-type deletedTopic struct {
-	partitions map[offsetKey]bool
-	left       []string
+// deletions are partitions whose offsets have to go, each with the offset of the
+// log at which it was deleted: what is committed later is for a new topic of the
+// same name.
+type deletions map[offsetKey]kafka.Offset
+
+func (d deletions) add(k offsetKey, below kafka.Offset) { d[k] = max(d[k], below) }
+
+// deletionWalk is a walk over all groups that deletes such offsets.
+type deletionWalk struct {
+	of   deletions
+	left []string // groups that it has not come to yet
 }
 
 // planChores sets the timer for what has to be deleted next.
 func (c *Coordinator) planChores() {
 	at := c.expiry.next
-	if len(c.expiry.left) > 0 || len(c.deleted) > 0 {
+	if len(c.expiry.left) > 0 || c.deleting != nil || len(c.deleted) > 0 {
 		at = c.now.Mono
 	}
 	c.timers.set(&c.chores, max(at, c.choresNotBefore))
@@ -41,18 +48,28 @@ func (c *Coordinator) planChores() {
 
 func (c *Coordinator) doChores() {
 	c.tombstoneBytes = 0
+	c.onRevert(func(code kafka.ErrorCode) {
+		if code == kafka.ErrRecordListTooLarge || code == kafka.ErrMessageTooLarge {
+			c.tombstoneLimit = max(c.tombstoneLimit/2, minTombstoneBytes) // batches are small here
+		}
+	})
+	if c.deleting == nil && len(c.deleted) > 0 {
+		c.deleting, c.deleted = &deletionWalk{c.deleted, slices.Sorted(maps.Keys(c.groups))}, nil
+	}
 	switch {
-	case len(c.deleted) > 0:
-		was := c.deleted[0]
+	case c.deleting != nil:
+		d, left := c.deleting, c.deleting.left
 		c.onRevert(func(kafka.ErrorCode) {
 			// Nobody else will look for these.
-			c.deleted = append(c.deleted, was)
+			if c.deleting != nil && c.deleting != d {
+				c.deleteLater(c.deleting.of)
+			}
+			c.deleting, d.left = d, left
 			c.choresNotBefore = c.now.Mono.Add(millis(choresRetryMs))
 			c.planChores()
 		})
-		c.deleteSome(&c.deleted[0])
-		if len(c.deleted[0].left) == 0 {
-			c.deleted = slices.Delete(c.deleted, 0, 1)
+		if c.deleteSome(d); len(d.left) == 0 {
+			c.deleting = nil
 		}
 	default:
 		if len(c.expiry.left) == 0 && c.now.Mono >= c.expiry.next {
@@ -64,26 +81,47 @@ func (c *Coordinator) doChores() {
 	c.planChores()
 }
 
-// partitionsDeleted begins to delete the offsets of partitions that are gone.
+// partitionsDeleted has the offsets of partitions that are gone deleted: with
+// those of all other partitions that went since the walk under way began, so
+// that many deletions do not need many walks.
 func (c *Coordinator) partitionsDeleted(e PartitionsDeleted) {
-	d := deletedTopic{partitions: map[offsetKey]bool{}, left: slices.Sorted(maps.Keys(c.groups))}
+	gone := deletions{}
 	for _, p := range e.Partitions {
-		d.partitions[offsetKey{p.Topic, p.Partition}] = true
+		gone.add(offsetKey{p.Topic, p.Partition}, c.tip)
 	}
-	if len(d.left) > 0 && len(d.partitions) > 0 {
-		c.deleted = append(c.deleted, d)
+	if len(c.groups) > 0 {
+		c.deleteLater(gone)
 	}
 	c.planChores()
 }
 
-// deleteSome goes on with the groups of a deleted topic.
-func (c *Coordinator) deleteSome(d *deletedTopic) {
+func (c *Coordinator) deleteLater(gone deletions) {
+	if c.deleted == nil {
+		c.deleted = deletions{}
+	}
+	for k, below := range gone {
+		c.deleted.add(k, below)
+	}
+}
+
+// cutDeletions is called when the log ends at end again: what is written from
+// there on is younger than any deletion.
+func (c *Coordinator) cutDeletions(end kafka.Offset) {
+	cut := func(d deletions) {
+		for k, below := range d {
+			d[k] = min(below, end)
+		}
+	}
+	if cut(c.deleted); c.deleting != nil {
+		cut(c.deleting.of)
+	}
+}
+
+// deleteSome goes on with the walk over the groups.
+func (c *Coordinator) deleteSome(d *deletionWalk) {
 	for n := 0; len(d.left) > 0 && n < groupsPerStep; n++ {
 		g := c.groups[d.left[0]]
-		for _, k := range c.offsetsOf(g) {
-			if !d.partitions[k] {
-				continue
-			}
+		for _, k := range g.within(d.of) {
 			if !c.roomForTombstone(g.id, k) {
 				return
 			}
@@ -91,6 +129,38 @@ func (c *Coordinator) deleteSome(d *deletedTopic) {
 		}
 		d.left = d.left[1:]
 	}
+}
+
+// within lists the offsets of a group that have to go.
+func (g *group) within(d deletions) (out []offsetKey) {
+	if g == nil {
+		return nil
+	}
+	gone := func(k offsetKey) bool {
+		below, ok := d[k]
+		o, has := g.offsets[k]
+		return ok && (has && o.at < below || !has && g.open[k] > 0)
+	}
+	if len(d) < len(g.offsets)+len(g.open) {
+		for k := range d {
+			if gone(k) {
+				out = append(out, k)
+			}
+		}
+	} else {
+		for k := range g.offsets {
+			if gone(k) {
+				out = append(out, k)
+			}
+		}
+		for k := range g.open {
+			if _, has := g.offsets[k]; !has && gone(k) {
+				out = append(out, k)
+			}
+		}
+	}
+	slices.SortFunc(out, offsetKey.compare)
+	return out
 }
 
 // offsetsOf lists the partitions that a group has offsets for, those of open
@@ -161,7 +231,7 @@ func (c *Coordinator) expire(g *group) (done bool) {
 // roomForTombstone counts one tombstone more, if the step has room for it.
 func (c *Coordinator) roomForTombstone(group string, k offsetKey) bool {
 	const perRecord = 32 // what a record takes beside the names
-	if c.tombstoneBytes >= tombstoneBytesPerStep {
+	if c.tombstoneBytes >= c.tombstoneLimit {
 		return false
 	}
 	c.tombstoneBytes += perRecord + len(group) + len(k.topic)

@@ -37,8 +37,10 @@ func newJoiner(r *coordinator.Request, q *kmsg.JoinGroupRequest) *joiner {
 	if q.Version == 0 {
 		j.rebalanceMs = j.sessionMs
 	}
+	seen := make(map[string]bool, len(q.Protocols))
 	for _, p := range q.Protocols {
-		if !slices.ContainsFunc(j.protocols, func(x protocol) bool { return x.name == p.Name }) {
+		if !seen[p.Name] {
+			seen[p.Name] = true
 			j.protocols = append(j.protocols, protocol{p.Name, bytes.Clone(p.Metadata)})
 		}
 	}
@@ -51,9 +53,9 @@ const (
 	skipAssignmentSince   = 9 // KIP-814
 )
 
-// maxText bounds, in bytes, what goes into records as a string of the old formats,
-// with room for the unique part of a member id.
-const maxText = math.MaxInt16 - 64
+// maxText is the longest string, in bytes, for which the log and all versions of
+// answers have room. What the client chose of a member id may be as long already.
+const maxText = math.MaxInt16
 
 // fits tells whether the group's records can hold the member.
 func (j *joiner) fits() bool {
@@ -177,8 +179,16 @@ func (c *Coordinator) accepts(m *classic, id string) bool {
 
 // joinNew lets somebody in who has no member id yet.
 func (c *Coordinator) joinNew(m *classic, j *joiner) {
+	name := j.clientID
 	if j.instanceID != nil {
-		id := *j.instanceID + "-" + uuidText(c.opts.UUID())
+		name = *j.instanceID
+	}
+	id := name + "-" + uuidText(c.opts.UUID())
+	if len(id) > maxText {
+		c.refuseJoin(&j.waiter, "", kafka.ErrInvalidRequest)
+		return
+	}
+	if j.instanceID != nil {
 		if old := m.static[*j.instanceID]; old != nil && !mutantTwoOfOne {
 			c.replaceStatic(m, j, old, id)
 			return
@@ -186,7 +196,6 @@ func (c *Coordinator) joinNew(m *classic, j *joiner) {
 		c.addMember(m, j, id)
 		return
 	}
-	id := j.clientID + "-" + uuidText(c.opts.UUID())
 	if j.version < memberIDRequiredSince {
 		c.addMember(m, j, id)
 		return

@@ -345,7 +345,7 @@ func TestNamesTooLongForRecords(t *testing.T) {
 	long := strings.Repeat("x", math.MaxInt16+1)
 	almost := strings.Repeat("y", math.MaxInt16)
 	for _, line := range []string{
-		"join A v=9 group=" + long, "join A v=9 group=" + almost, "join A v=9 type=" + long, "join A v=9 static=" + almost,
+		"join A v=9 group=" + long, "join A v=9 type=" + long, "join A v=9 static=" + almost,
 		"join A v=3 protocols=range," + long, "join A v=9 member=" + long, "commit A offsets=t/0:1 group=" + long,
 		"commit A v=9 offsets=t/0:1 meta=" + long, "commit A v=3 retention=1000 offsets=t/0:1 meta=" + long,
 	} {

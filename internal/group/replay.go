@@ -58,6 +58,7 @@ func (c *Coordinator) write(key, value record.Message, version int16) {
 
 // Replay implements coordinator.Core.
 func (c *Coordinator) Replay(at kafka.Offset, producer kafka.ProducerID, key, value record.Message) error {
+	c.tip = at + 1
 	switch k := key.(type) {
 	case *record.OffsetCommitKey:
 		if value == nil {

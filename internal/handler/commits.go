@@ -20,12 +20,12 @@ func (h *Handler) offsetCommit(c *call) {
 		return
 	}
 	img := h.opts.Image()
-	resp := kmsg.NewPtrOffsetCommitResponse()
+	refused := commitResults{resp: kmsg.NewPtrOffsetCommitResponse()}
 	valid := req.Topics[:0:0]
 	for _, t := range req.Topics {
 		good, bad, code := existing(img, &t, c.Version)
 		if len(bad) > 0 {
-			addCommitted(resp, t.Topic, t.TopicID, committed(bad, code))
+			refused.add(t.Topic, t.TopicID, committed(bad, code))
 		}
 		if len(good) > 0 {
 			t.Partitions = good
@@ -33,25 +33,25 @@ func (h *Handler) offsetCommit(c *call) {
 		}
 	}
 	if len(valid) == 0 {
-		c.reply(resp)
+		c.reply(refused.resp)
 		return
 	}
 	req.Topics = valid
 	refuse := func(code kafka.ErrorCode) kmsg.Response {
-		all := kmsg.NewPtrOffsetCommitResponse()
+		all := commitResults{resp: kmsg.NewPtrOffsetCommitResponse()}
 		for _, t := range req.Topics {
-			addCommitted(all, t.Topic, t.TopicID, committed(t.Partitions, code))
+			all.add(t.Topic, t.TopicID, committed(t.Partitions, code))
 		}
-		return all
+		return all.resp
 	}
 	h.askFor(c, req.Group, req, refuse, func(r kmsg.Response) kmsg.Response {
-		if len(resp.Topics) == 0 {
+		if len(refused.resp.Topics) == 0 {
 			return r
 		}
 		for _, t := range r.(*kmsg.OffsetCommitResponse).Topics {
-			addCommitted(resp, t.Topic, t.TopicID, t.Partitions)
+			refused.add(t.Topic, t.TopicID, t.Partitions)
 		}
-		return resp
+		return refused.resp
 	})
 }
 
@@ -90,17 +90,34 @@ func committed(partitions []kmsg.OffsetCommitRequestTopicPartition, code kafka.E
 	return out
 }
 
-// addCommitted adds results to those of the same topic, if there are some.
-func addCommitted(resp *kmsg.OffsetCommitResponse, name string, id kafka.TopicID, partitions []kmsg.OffsetCommitResponseTopicPartition) {
-	for i := range resp.Topics {
-		if t := &resp.Topics[i]; t.Topic == name && t.TopicID == id {
-			t.Partitions = append(t.Partitions, partitions...)
-			return
+// commitResults collects the answer to an OffsetCommit.
+type commitResults struct {
+	resp *kmsg.OffsetCommitResponse
+	at   map[topicRef]int // in resp.Topics
+}
+
+// topicRef is how a request names a topic.
+type topicRef struct {
+	name string
+	id   kafka.TopicID
+}
+
+// add adds results to those of the same topic, if there are some.
+func (r *commitResults) add(name string, id kafka.TopicID, partitions []kmsg.OffsetCommitResponseTopicPartition) {
+	ref := topicRef{name, id}
+	i, ok := r.at[ref]
+	if !ok {
+		if r.at == nil {
+			r.at = map[topicRef]int{}
 		}
+		i = len(r.resp.Topics)
+		r.at[ref] = i
+		t := kmsg.NewOffsetCommitResponseTopic()
+		t.Topic, t.TopicID = name, id
+		r.resp.Topics = append(r.resp.Topics, t)
 	}
-	t := kmsg.NewOffsetCommitResponseTopic()
-	t.Topic, t.TopicID, t.Partitions = name, id, partitions
-	resp.Topics = append(resp.Topics, t)
+	t := &r.resp.Topics[i]
+	t.Partitions = append(t.Partitions, partitions...)
 }
 
 func (h *Handler) offsetDelete(c *call) {
@@ -109,7 +126,7 @@ func (h *Handler) offsetDelete(c *call) {
 		return
 	}
 	img := h.opts.Image()
-	resp := kmsg.NewPtrOffsetDeleteResponse()
+	refused := deleteResults{resp: kmsg.NewPtrOffsetDeleteResponse(), at: map[string]int{}}
 	valid := req.Topics[:0:0]
 	for _, t := range req.Topics {
 		topic := img.TopicByName(t.Topic)
@@ -123,7 +140,7 @@ func (h *Handler) offsetDelete(c *call) {
 			}
 		}
 		if len(bad) > 0 {
-			addDeleted(resp, t.Topic, bad)
+			refused.add(t.Topic, bad)
 		}
 		if t.Partitions = good; len(good) > 0 {
 			valid = append(valid, t)
@@ -137,24 +154,32 @@ func (h *Handler) offsetDelete(c *call) {
 	}
 	h.askFor(c, req.Group, req, refuse, func(r kmsg.Response) kmsg.Response {
 		result := r.(*kmsg.OffsetDeleteResponse)
-		if result.ErrorCode != 0 || len(resp.Topics) == 0 {
+		if result.ErrorCode != 0 || len(refused.resp.Topics) == 0 {
 			return result
 		}
 		for _, t := range result.Topics {
-			addDeleted(resp, t.Topic, t.Partitions)
+			refused.add(t.Topic, t.Partitions)
 		}
-		return resp
+		return refused.resp
 	})
 }
 
-func addDeleted(resp *kmsg.OffsetDeleteResponse, name string, partitions []kmsg.OffsetDeleteResponseTopicPartition) {
-	for i := range resp.Topics {
-		if t := &resp.Topics[i]; t.Topic == name {
-			t.Partitions = append(t.Partitions, partitions...)
-			return
-		}
+// deleteResults collects the answer to an OffsetDelete.
+type deleteResults struct {
+	resp *kmsg.OffsetDeleteResponse
+	at   map[string]int // in resp.Topics
+}
+
+// add adds results to those of the same topic, if there are some.
+func (r *deleteResults) add(name string, partitions []kmsg.OffsetDeleteResponseTopicPartition) {
+	i, ok := r.at[name]
+	if !ok {
+		i = len(r.resp.Topics)
+		r.at[name] = i
+		t := kmsg.NewOffsetDeleteResponseTopic()
+		t.Topic = name
+		r.resp.Topics = append(r.resp.Topics, t)
 	}
-	t := kmsg.NewOffsetDeleteResponseTopic()
-	t.Topic, t.Partitions = name, partitions
-	resp.Topics = append(resp.Topics, t)
+	t := &r.resp.Topics[i]
+	t.Partitions = append(t.Partitions, partitions...)
 }

@@ -34,6 +34,10 @@ func (h *Handler) describeGroups(c *call) {
 	if !c.decode(req) {
 		return
 	}
+	if err := checkDescribed(req.Groups); err != nil {
+		c.Drop(err)
+		return
+	}
 	withOps := c.Version >= 3 && req.IncludeAuthorizedOperations
 	var mu sync.Mutex
 	described := map[string]kmsg.DescribeGroupsResponseGroup{}

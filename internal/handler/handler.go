@@ -213,7 +213,11 @@ func (c *call) start() *wire.Response {
 // reports false if that fails.
 func (c *call) decode(req kmsg.Request) bool {
 	req.SetVersion(c.Version)
-	if err := req.ReadFrom(c.body); err != nil {
+	err := req.ReadFrom(c.body)
+	if err == nil {
+		err = checkStrings(c.body, req)
+	}
+	if err != nil {
 		c.Drop(fmt.Errorf("%w: %s version %d: %w", wire.ErrMalformed, kmsg.NameForKey(c.Key), c.Version, err))
 		return false
 	}

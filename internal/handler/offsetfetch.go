@@ -26,6 +26,10 @@ func (h *Handler) offsetFetch(c *call) {
 	if c.Version < fetchGroupsSince {
 		groups = []kmsg.OffsetFetchRequestGroup{oneGroup(req)}
 	}
+	if err := checkFetched(groups); err != nil {
+		c.Drop(err)
+		return
+	}
 	img, version := h.opts.Image(), c.Version
 	answers := make([]kmsg.OffsetFetchResponseGroup, len(groups))
 	q := h.inquire(c, func() kmsg.Response { return offsetsOf(answers, version) })

@@ -42,6 +42,7 @@ type fake struct {
 
 	deadline kafka.Mono
 	fired    int
+	busy     func() // what a deadline costs
 	onRevert func(code kafka.ErrorCode, out *coordinator.Effects)
 	steps    int
 	codes    []kafka.ErrorCode // of Revert and Refuse
@@ -112,7 +113,9 @@ func (f *fake) Step(_ kafka.Now, event any, out *coordinator.Effects) {
 	switch e := event.(type) {
 	case coordinator.DeadlineReached:
 		f.deadline = kafka.Never
-		f.fired++
+		if f.fired++; f.busy != nil {
+			f.busy()
+		}
 	case letGo:
 		f.release(out, nil)
 	case set:

@@ -81,6 +81,8 @@ const (
 	maxTurns = 4
 	// maxTurnEvents bounds the events of a turn, which share one append.
 	maxTurnEvents = 1000
+	// maxDeadlines is how long a turn may work on what is due while requests wait.
+	maxDeadlines = 5 * time.Millisecond
 	// maxQueued bounds the requests that wait for the runner. Each connection
 	// brings one at a time, so that this takes many clients.
 	maxQueued = 100_000
@@ -282,12 +284,37 @@ func (m *Machine) work(s signals) {
 		m.step(&m.turn[i])
 	}
 	clear(m.turn)
-	for n := 0; m.core != nil && n < maxTurnEvents && m.core.Deadline() <= m.opts.Now().Mono; n++ {
-		m.step(&event{note: coordinator.DeadlineReached{}})
-	}
+	m.deadlines()
 	m.flush()
 	m.release()
 	m.arm()
+}
+
+// deadlines does what is due. The requests of this turn, and those that come
+// meanwhile, wait for some of it only: a session must not end because its
+// heartbeats had to.
+func (m *Machine) deadlines() {
+	began := m.opts.Now().Mono
+	for n := 0; m.core != nil && n < maxTurnEvents; n++ {
+		now := m.opts.Now().Mono
+		if m.core.Deadline() > now {
+			return
+		}
+		if now.Sub(began) > maxDeadlines && m.requestsWait() {
+			return
+		}
+		m.step(&event{note: coordinator.DeadlineReached{}})
+	}
+}
+
+// requestsWait tells whether there are requests in this turn or for the next,
+// which then comes at once.
+func (m *Machine) requestsWait() bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	wait := len(m.turn) > 0 || len(m.queue) > 0
+	m.poked = m.poked || wait
+	return wait
 }
 
 // drop lets go of the core and of everything that waits.

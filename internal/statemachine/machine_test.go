@@ -503,3 +503,32 @@ func oldEntry(offset int64, magic byte, key, value []byte) []byte {
 	binary.BigEndian.PutUint32(o[12:], crc32.ChecksumIEEE(o[16:]))
 	return o
 }
+
+// A walk over all groups does not hold up requests: sessions would end because
+// their heartbeats wait. Fails if deadlines are worked off without a look at the
+// queue.
+func TestRequestsDoNotWaitForAllThatIsDue(t *testing.T) {
+	w := newWorld(t).start()
+	const steps, came = 500, 100
+	answeredAt := 0
+	w.core.busy = func() {
+		w.now.Mono = w.now.Mono.Add(time.Millisecond)
+		if w.core.fired < steps {
+			w.core.deadline = w.now.Mono
+		}
+		if w.core.fired == came {
+			a := ask()
+			a.inStep = func() { answeredAt = w.core.fired }
+			w.m.Submit(coordinator.Request{Body: at{"a"}}, a)
+		}
+	}
+	w.core.deadline = w.now.Mono
+	w.ask(at{"b"}).want(t, int64(0), 0)
+	w.settle()
+	if answeredAt < came || answeredAt > came+10 {
+		t.Errorf("a request that came at step %d was served at step %d", came, answeredAt)
+	}
+	if w.core.fired != steps {
+		t.Errorf("%d of %d steps are done", w.core.fired, steps)
+	}
+}
