@@ -32,7 +32,7 @@ type Options struct {
 	BudgetBytes         int64 // queued.max.request.bytes, or ours if that is −1
 	CachedBytes         int   // of idle frame buffers
 	MaxInFlight         int   // requests of one connection without a sent answer
-	MaxConnections      int   // max.connections
+	MaxConnections      int   // max.connections, or fewer
 	MaxConnectionsPerIP int   // max.connections.per.ip
 	PerIPOverrides      map[string]int
 	IdleTimeout         time.Duration // connections.max.idle.ms
@@ -183,7 +183,7 @@ func (s *Server) admit(nc *net.TCPConn, name string, h Handler) {
 	case s.closed:
 		refuse = "server is stopping"
 	case len(s.conns) >= s.opts.MaxConnections:
-		refuse = "max.connections is reached"
+		refuse = "max.connections, or what the limit of open files leaves, is reached"
 	case s.perIP[host] >= limit:
 		refuse = "max.connections.per.ip is reached"
 	default:
