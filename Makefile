@@ -27,7 +27,7 @@ race: ## run all tests under the race detector
 
 sim: ## simulate the quorum, then groups: SEEDS=n runs of each, or SEED=k SEEDS=1 to replay one
 	$(GO) run ./internal/sim/cmd -seed $(or $(SEED),1) -seeds $(SEEDS) -twice
-	$(GO) run ./internal/sim/groups/cmd -seed $(or $(SEED),1) -seeds $(SEEDS) -twice
+	$(GO) run ./internal/sim/groups/cmd -seed $(or $(SEED),1) -seeds $(SEEDS) -events 5000 -twice
 
 mutants: ## show that planted bugs are caught
 	bash internal/sim/mutants.sh

@@ -32,7 +32,7 @@ func (c *Coordinator) commitOffsets(r *coordinator.Request, q *kmsg.OffsetCommit
 	code := c.checkCommit(q)
 	expireMs := kafka.NoTimestamp
 	if q.Version < noRetentionSince && q.RetentionTimeMillis >= 0 {
-		expireMs = c.now.Wall + kafka.WallMs(q.RetentionTimeMillis)
+		expireMs = c.now.Wall + kafka.WallMs(min(q.RetentionTimeMillis, math.MaxInt64-int64(c.now.Wall)))
 	}
 	resp := kmsg.NewPtrOffsetCommitResponse()
 	resp.Topics = make([]kmsg.OffsetCommitResponseTopic, len(q.Topics))

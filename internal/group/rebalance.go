@@ -66,6 +66,10 @@ func (c *Coordinator) maybeCompleteWaiting(m *classic) {
 	}
 }
 
+// minRepeatMs is how long to wait at least for static members of which none has
+// come: their own time for a rebalance may be zero.
+const minRepeatMs int32 = 1000
+
 // completeJoin begins the next generation with those who wait
 // (GroupMetadataManager.completeClassicGroupJoin). Static members stay even if
 // they did not come, until their sessions end.
@@ -77,7 +81,7 @@ func (c *Coordinator) completeJoin(m *classic) {
 		}
 	}
 	if !m.electJoined() && len(m.members) > 0 {
-		c.timers.set(&m.joinTimer, c.now.Mono.Add(millis(m.rebalanceMs())))
+		c.timers.set(&m.joinTimer, c.now.Mono.Add(millis(max(m.rebalanceMs(), minRepeatMs))))
 		return
 	}
 	m.generation++

@@ -70,7 +70,7 @@ func (s *Server) refusal(name, host string) string {
 	case s.closed:
 		return "server is stopping"
 	case len(s.conns) >= s.limits.MaxConnections:
-		return "max.connections is reached"
+		return "max.connections, or what the limit of open files leaves, is reached"
 	case own >= 0 && s.perListener[name] >= own:
 		return "max.connections of the listener is reached"
 	case s.perIP[host] >= perIP:

@@ -53,7 +53,8 @@ func limitsOf(l config.Layers, listeners []config.Listener) network.Limits {
 		return int(n)
 	}
 	limits := network.Unlimited()
-	limits.MaxConnections = number("max.connections", limits.MaxConnections)
+	_, connections := descriptors()
+	limits.MaxConnections = min(number("max.connections", limits.MaxConnections), connections)
 	limits.MaxConnectionsPerIP = number("max.connections.per.ip", limits.MaxConnectionsPerIP)
 	limits.CreationRate = number("max.connection.creation.rate", limits.CreationRate)
 	text, _ := l.BrokerValue("max.connections.per.ip.overrides")

@@ -188,7 +188,12 @@ func (l stateLog) Read(epoch kafka.Epoch, from kafka.Offset, maxBytes int, buf [
 
 func (l stateLog) HighWatermark() kafka.Offset { return l.p.HighWatermark() }
 
-func (l stateLog) MaxBatchBytes() int { return l.p.Settings().Rules.MaxBatchBytes }
+// MaxBatchBytes is what both a batch and a segment may have: the commits of many
+// clients, written as one, must not fail where each alone would not.
+func (l stateLog) MaxBatchBytes() int {
+	s := l.p.Settings()
+	return int(min(int64(s.Rules.MaxBatchBytes), s.SegmentBytes))
+}
 
 func (l stateLog) Watch(news func()) func() {
 	w := partition.NewWaiter(news)

@@ -3,6 +3,7 @@ package server_test
 import (
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -117,4 +118,34 @@ func TestQuestionsAskedTooOften(t *testing.T) {
 		x.send(ask.req, ask.version)
 		x.closed(kmsg.NameForKey(ask.req.Key()))
 	}
+}
+
+// The commits of many clients are written as one, which has to fit into a segment
+// too. Fails if stateLog looks at max.message.bytes only: some fail whenever their
+// sum is more.
+func TestBatchesOfManyCommitsFitIntoSegments(t *testing.T) {
+	n, c := startGroups(t, "offsets.topic.num.partitions=1", "offset.metadata.max.bytes=32000")
+	c.create("wide", 30)
+	c.commit("g", "t", 1)
+	c.alterTopic(kafka.ConsumerOffsetsTopic, "segment.bytes=1048576", "max.message.bytes=10485760")
+	metadata := strings.Repeat("m", 32000)
+	var work sync.WaitGroup
+	for i := range 32 {
+		x := n.dial()
+		work.Go(func() {
+			req := commitRequest(fmt.Sprint("g", i), "wide", 0, 1)
+			for p := range int32(20) {
+				one := req.Topics[0].Partitions[0]
+				one.Partition, one.Metadata = p, &metadata
+				req.Topics[0].Partitions = append(req.Topics[0].Partitions, one)
+			}
+			for range 5 {
+				if code := commitCode(call[*kmsg.OffsetCommitResponse](x, req, 8)); code != 0 {
+					t.Errorf("commit: %v", kafka.ErrorCode(code))
+					return
+				}
+			}
+		})
+	}
+	work.Wait()
 }

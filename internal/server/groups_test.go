@@ -224,22 +224,28 @@ func TestADeletedTopicTakesItsOffsetsAlong(t *testing.T) {
 	}
 }
 
+// alterTopic sets settings of a topic, each key=value.
+func (c *client) alterTopic(topic string, settings ...string) {
+	c.t.Helper()
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	r := kmsg.NewIncrementalAlterConfigsRequestResource()
+	r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, topic
+	for _, s := range settings {
+		name, value, _ := strings.Cut(s, "=")
+		k := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+		k.Name, k.Value = name, &value
+		r.Configs = append(r.Configs, k)
+	}
+	req.Resources = append(req.Resources, r)
+	wantCode(c.t, fmt.Sprint(settings), call[*kmsg.IncrementalAlterConfigsResponse](c, req, 1).Resources[0].ErrorCode, 0)
+}
+
 // Trap 2 through the whole node: the log refuses, the state stays, the
 // leadership too.
 func TestTrap2CommitsThatTheLogRefuses(t *testing.T) {
 	n, c := startGroups(t)
 	c.commit("g", "t", 5)
-	set := func(name, value string) {
-		t.Helper()
-		req := kmsg.NewPtrIncrementalAlterConfigsRequest()
-		r := kmsg.NewIncrementalAlterConfigsRequestResource()
-		r.ResourceType, r.ResourceName = kmsg.ConfigResourceTypeTopic, kafka.ConsumerOffsetsTopic
-		k := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
-		k.Name, k.Value = name, &value
-		r.Configs = append(r.Configs, k)
-		req.Resources = append(req.Resources, r)
-		wantCode(t, name, call[*kmsg.IncrementalAlterConfigsResponse](c, req, 1).Resources[0].ErrorCode, 0)
-	}
+	set := func(name, value string) { c.alterTopic(kafka.ConsumerOffsetsTopic, name+"="+value) }
 	set("max.message.bytes", "100")
 	r := call[*kmsg.OffsetCommitResponse](c, commitRequest("g", "t", 0, 6), 9)
 	wantCode(t, "too large", commitCode(r), kafka.ErrUnknownServerError)

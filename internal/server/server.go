@@ -246,19 +246,16 @@ func networkOptions(c *config.Server, log *slog.Logger) network.Options {
 	return o
 }
 
-// segmentFiles bounds the descriptors of segments; the rest of the process's
-// limit is for connections.
-const segmentFiles = 4096
-
 func (s *Server) newStore() (*partition.Store, error) {
 	c := s.opts.Config
 	dirs, err := takeDirectories(s.opts.FS, s.storage)
 	if err != nil {
 		return nil, err
 	}
+	segments, _ := descriptors()
 	return partition.New(partition.Options{
 		FS: s.opts.FS, Dirs: dirs, Self: c.NodeID, Now: s.clock, Log: s.log, Random: rand.Uint64, Static: c.Static,
-		OpenFiles: segmentFiles, LoadWorkers: max(runtime.GOMAXPROCS(0), int(c.Long("num.recovery.threads.per.data.dir"))*len(dirs)),
+		OpenFiles: segments, LoadWorkers: max(runtime.GOMAXPROCS(0), int(c.Long("num.recovery.threads.per.data.dir"))*len(dirs)),
 		Fatal: s.fatal, Boot: bootID(),
 		RetentionCheckMs: c.Long("log.retention.check.interval.ms"), InitialTaskDelayMs: 30_000,
 		HighCheckpointMs:  c.Long("replica.high.watermark.checkpoint.interval.ms"),

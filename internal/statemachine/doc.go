@@ -18,7 +18,6 @@
 // Everything outside, log, timer, goroutines, clock, comes in by Options. With
 // fakes of these in one goroutine a Machine is deterministic.
 //
-// Failures: a log that cannot be read leaves the Machine failed until the
-// partition has a new leader epoch; a log that holds what the Machine did not
-// write is loaded again.
+// Failures: a log that cannot be read leaves the Machine failed, and is read again
+// in some time; a log that holds what the Machine did not write is loaded again.
 package statemachine

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"moldau/internal/batch"
 	"moldau/internal/coordinator"
@@ -60,6 +61,10 @@ type decodedKey struct {
 const (
 	// maxKeptKeys bounds the keys that are kept while loading.
 	maxKeptKeys = 100_000
+	// loadRetry is how long to wait at least before a log that could not be read is
+	// read again, and loadRetryShare how many times as long as reading took.
+	loadRetry      = 10 * time.Second
+	loadRetryShare = 100
 	// offsetsAtATime is how many values are made together.
 	offsetsAtATime = 128
 )
@@ -221,9 +226,7 @@ func (l *loader) value(id int16, key record.Message, b []byte) (record.Message, 
 func (m *Machine) begin(l *loadResult) {
 	log := m.opts.Logger.With("partition", m.opts.Name, "epoch", m.opts.Epoch)
 	if l.err != nil {
-		if m.enter(failed) {
-			log.Error("coordinator cannot be loaded; its groups have none until the partition gets another leader epoch", "error", l.err)
-		}
+		m.loadFailed(l, log)
 		return
 	}
 	m.mu.Lock()
@@ -238,7 +241,7 @@ func (m *Machine) begin(l *loadResult) {
 		return
 	}
 	now := m.opts.Now()
-	m.core = l.core
+	m.core, m.failure = l.core, ""
 	m.write.reset(l.end, 0)
 	m.out.Reset()
 	m.core.Loaded(now, &m.out)
@@ -251,4 +254,28 @@ func (m *Machine) begin(l *loadResult) {
 		level = slog.LevelDebug // a new topic: fifty times nothing
 	}
 	log.Log(context.Background(), level, "coordinator loaded", "records", l.records, "batches", l.batches, "bytes", l.bytes, "ms", int64(l.took)/1e6)
+}
+
+// loadFailed has the log read again in some time: it may have been missing for
+// want of space, or of file handles.
+func (m *Machine) loadFailed(l *loadResult, log *slog.Logger) {
+	if !m.enter(failed) {
+		return
+	}
+	if why := l.err.Error(); why != m.failure {
+		m.failure = why
+		log.Error("coordinator cannot be loaded; its groups have none until that works, or the partition gets another leader epoch", "error", l.err)
+	}
+	pause := max(loadRetry, loadRetryShare*time.Duration(l.took))
+	m.opts.Timer.At(m.opts.Now().Mono.Add(pause), func() {
+		m.mu.Lock()
+		again := m.phase == failed
+		if again {
+			m.phase = loading
+		}
+		m.mu.Unlock()
+		if again {
+			m.load()
+		}
+	})
 }

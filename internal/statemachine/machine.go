@@ -99,7 +99,7 @@ type phase uint8
 const (
 	loading phase = iota
 	active
-	failed // until the next leader epoch
+	failed // until the log can be read, or the next leader epoch
 	resigned
 )
 
@@ -130,7 +130,8 @@ type Machine struct {
 	out, back coordinator.Effects
 	write     writer
 	held      held
-	failing   bool // the last append failed
+	failing   bool   // the last append failed
+	failure   string // why the log could not be read
 	turn      []event
 
 	armed     kafka.Mono

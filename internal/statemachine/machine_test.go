@@ -532,3 +532,29 @@ func TestRequestsDoNotWaitForAllThatIsDue(t *testing.T) {
 		t.Errorf("%d of %d steps are done", w.core.fired, steps)
 	}
 }
+
+// A log that could not be read is read again: it was not there yet, for want of
+// space. Fails if a machine that failed waits for another leader epoch.
+func TestALogThatCannotBeReadIsTriedAgain(t *testing.T) {
+	w := newWorld(t)
+	w.log.epoch = 8 // so that nothing can be read
+	w.start()
+	for range 3 {
+		w.ask(at{"a"}).want(t, nil, kafka.ErrNotCoordinator)
+		w.pass(loadRetry)
+	}
+	if n := strings.Count(w.lines.String(), "cannot be loaded"); n != 1 {
+		t.Errorf("%d lines about it", n)
+	}
+	w.log.epoch = 7
+	w.pass(loadRetry)
+	w.ask(key("a", 1)).want(t, "ok", 0)
+
+	w.log.epoch = 8
+	w.start()
+	w.m.Resign()
+	w.settle()
+	w.log.epoch = 7
+	w.pass(loadRetry)
+	w.ask(at{"a"}).want(t, nil, kafka.ErrNotCoordinator)
+}
