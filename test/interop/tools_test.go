@@ -205,7 +205,7 @@ func TestPython(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes a Python environment")
 	}
-	python := pythonWith(t, "confluent-kafka==2.16.1")
+	python := pythonWith(t, "confluent-kafka==2.16.1", "confluent_kafka")
 	n := newNode(t)
 	n.startMoldau(t)
 	out, err := exec.Command(python, "testdata/client.py", n.addr()).CombinedOutput()
@@ -217,8 +217,31 @@ func TestPython(t *testing.T) {
 
 var pythonOnce sync.Mutex
 
-// pythonWith makes a virtual environment in the user's cache, once.
-func pythonWith(t *testing.T, requirement string) string {
+// TestPythonGroups uses the groups of confluent-kafka (librdkafka) and kafka-python.
+func TestPythonGroups(t *testing.T) {
+	if testing.Short() {
+		t.Skip("makes Python environments")
+	}
+	for _, c := range []struct{ requirement, module, script string }{
+		{"confluent-kafka==2.16.1", "confluent_kafka", "groups_confluent.py"},
+		{"kafka-python==3.0.12", "kafka", "groups_kafka_python.py"},
+	} {
+		t.Run(c.requirement, func(t *testing.T) {
+			python := pythonWith(t, c.requirement, c.module)
+			n := newNode(t, "group.initial.rebalance.delay.ms=0")
+			n.startMoldau(t)
+			out, err := exec.Command(python, "-W", "ignore", "testdata/"+c.script, n.addr()).CombinedOutput()
+			if err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+			n.stop(t)
+		})
+	}
+}
+
+// pythonWith makes a virtual environment in the user's cache, once, in which the
+// module can be imported.
+func pythonWith(t *testing.T, requirement, module string) string {
 	t.Helper()
 	pythonOnce.Lock()
 	defer pythonOnce.Unlock()
@@ -228,7 +251,7 @@ func pythonWith(t *testing.T, requirement string) string {
 	}
 	venv := filepath.Join(cache, "moldau-interop", strings.ReplaceAll(requirement, "==", "-"))
 	python := filepath.Join(venv, "bin", "python")
-	if exec.Command(python, "-c", "import confluent_kafka").Run() == nil {
+	if exec.Command(python, "-c", "import "+module).Run() == nil {
 		return python
 	}
 	for _, args := range [][]string{{"python3", "-m", "venv", venv}, {python, "-m", "pip", "install", "-q", requirement}} {
