@@ -199,19 +199,27 @@ func TestKcat(t *testing.T) {
 	n.stop(t)
 }
 
-// TestPython uses confluent-kafka, the newest librdkafka.
+// TestPython uses confluent-kafka, the newest librdkafka, and kafka-python, which
+// is written in Python alone.
 func TestPython(t *testing.T) {
 	if testing.Short() {
-		t.Skip("makes a Python environment")
+		t.Skip("makes Python environments")
 	}
-	python := pythonWith(t, "confluent-kafka==2.16.1")
-	n := newNode(t)
-	n.startMoldau(t)
-	out, err := exec.Command(python, "testdata/client.py", n.addr()).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
+	for _, c := range []struct{ requirement, script string }{
+		{"confluent-kafka==2.16.1", "client.py"},
+		{"confluent-kafka==2.16.1", "groups_confluent.py"},
+		{"kafka-python==3.0.12", "groups_kafka_python.py"},
+	} {
+		t.Run(c.script, func(t *testing.T) {
+			python := pythonWith(t, c.requirement)
+			n := newNode(t)
+			n.startMoldau(t)
+			if out, err := exec.Command(python, filepath.Join("testdata", c.script), n.addr()).CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, lastLines(string(out), 60))
+			}
+			n.stop(t)
+		})
 	}
-	n.stop(t)
 }
 
 var pythonOnce sync.Mutex
@@ -227,7 +235,8 @@ func pythonWith(t *testing.T, requirement string) string {
 	}
 	venv := filepath.Join(cache, "moldau-interop", strings.ReplaceAll(requirement, "==", "-"))
 	python := filepath.Join(venv, "bin", "python")
-	if exec.Command(python, "-c", "import confluent_kafka").Run() == nil {
+	name, _, _ := strings.Cut(requirement, "==")
+	if exec.Command(python, "-c", "import importlib.metadata, sys; importlib.metadata.version(sys.argv[1])", name).Run() == nil {
 		return python
 	}
 	for _, args := range [][]string{{"python3", "-m", "venv", venv}, {python, "-m", "pip", "install", "-q", requirement}} {
