@@ -102,6 +102,9 @@ func groupCases() []compareCase {
 		{name: "FindCoordinator first", from: 3, to: 3, req: func(*side, int16) R { return &kmsg.FindCoordinatorRequest{CoordinatorKey: "g"} }, settle: true, until: func(r kmsg.Response) bool {
 			return r.(*kmsg.FindCoordinatorResponse).ErrorCode == 0
 		}},
+		{name: "ListGroups when all have loaded", from: 5, to: 5, req: func(*side, int16) R { return kmsg.NewPtrListGroupsRequest() }, until: func(r kmsg.Response) bool {
+			return r.(*kmsg.ListGroupsResponse).ErrorCode == 0
+		}},
 		{name: "FindCoordinator group", from: 0, to: 6, req: func(*side, int16) R {
 			return &kmsg.FindCoordinatorRequest{CoordinatorKey: "g", CoordinatorKeys: []string{"g", "", "grüppe"}}
 		}},
