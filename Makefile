@@ -36,7 +36,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 	@for p in $$($(GO) list ./internal/...); do for f in $$($(GO) test -list '^Fuzz' $$p | grep ^Fuzz || true); do \
 	  echo "$$p $$f"; $(GO) test -run '^$$' -fuzz "^$$f\$$" -fuzztime $(FUZZTIME) $$p || exit 1; done; done
 
-interop: build ## run Apache Kafka's tools and broker, librdkafka, kcat and franz-go against moldau
+interop: build ## run Apache Kafka's tools and broker, other people's clients and franz-go's tests against moldau
 	cd test/interop && MOLDAU=$(CURDIR)/bin/moldau $(GO) test -count=1 -timeout 40m ./...
 
 chaos: build ## kill, pause, cut off and replace nodes of a cluster of real processes; KILLS=n

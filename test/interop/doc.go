@@ -3,7 +3,7 @@
 // Apache Kafka 4.4.
 //
 //	go test ./...                 everything, some minutes on two cores
-//	go test -short ./...          without the JVM
+//	go test -short ./...          without the JVM and what Python, npm and franz-go's tests need
 //
 // The environment variable MOLDAU names the binary; unset, it is built. Apache
 // Kafka comes from ../kafka. Every test starts its own node on free ports in its

@@ -4,137 +4,212 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 	"time"
 
-	segment "github.com/segmentio/kafka-go"
+	segmentio "github.com/segmentio/kafka-go"
 )
 
-// TestKafkaGo uses segmentio's kafka-go: its reader in a group, its consumer group,
-// its administration.
+// TestKafkaGo uses segmentio's kafka-go: its ConsumerGroup, its Reader, and the
+// requests about groups of its Client.
 func TestKafkaGo(t *testing.T) {
-	n := newNode(t, "group.initial.rebalance.delay.ms=0")
+	n := newNode(t)
 	n.startMoldau(t)
-	createFilled(t, n, "segment", 4, 0)
-	ctx := within(t, 60*time.Second)
-	w := &segment.Writer{Addr: segment.TCP(n.addr()), Topic: "segment", Balancer: &segment.RoundRobin{}, BatchTimeout: 5 * time.Millisecond, RequiredAcks: segment.RequireAll}
-	var messages []segment.Message
-	for i := range 100 {
-		messages = append(messages, segment.Message{Value: fmt.Appendf(nil, "message %d", i)})
-	}
-	if err := w.WriteMessages(ctx, messages...); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	segmentReaders(t, ctx, n)
-	segmentGroup(t, ctx, n)
-	segmentAdmin(t, ctx, n)
+	cl := &segmentio.Client{Addr: segmentio.TCP(n.addr()), Timeout: 20 * time.Second}
+	segmentioGenerations(t, n, cl)
+	segmentioReader(t, n, cl)
+	segmentioAdmin(t, n, cl)
 	n.stop(t)
 }
 
-// segmentReaders has one reader take half of the records and leave, and another go
-// on where it ended.
-func segmentReaders(t *testing.T, ctx context.Context, n *node) {
-	t.Helper()
-	var got []string
-	for _, count := range []int{50, 50} {
-		r := segment.NewReader(segment.ReaderConfig{Brokers: []string{n.addr()}, GroupID: "readers", Topic: "segment", StartOffset: segment.FirstOffset, MaxWait: 100 * time.Millisecond})
-		for range count {
-			m, err := r.FetchMessage(ctx)
-			if err != nil {
-				t.Fatal(err)
-			}
-			got = append(got, string(m.Value))
-			if err := r.CommitMessages(ctx, m); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
-	}
-	slices.Sort(got)
-	if got = slices.Compact(got); len(got) != 100 {
-		t.Errorf("%d different messages of 100", len(got))
-	}
-}
-
-// segmentGroup has two members share the partitions, and one take over.
-func segmentGroup(t *testing.T, ctx context.Context, n *node) {
-	t.Helper()
-	member := func() *segment.ConsumerGroup {
-		g, err := segment.NewConsumerGroup(segment.ConsumerGroupConfig{ID: "members", Brokers: []string{n.addr()}, Topics: []string{"segment"}, HeartbeatInterval: 200 * time.Millisecond})
+// segmentioGenerations: a member joins and leaves, and what each generation is
+// given continues where the last one has committed.
+func segmentioGenerations(t *testing.T, n *node, cl *segmentio.Client) {
+	ctx := within(t, 60*time.Second)
+	createFilled(t, n, "generations", 6, 60)
+	join := func() *segmentio.ConsumerGroup {
+		g, err := segmentio.NewConsumerGroup(segmentio.ConsumerGroupConfig{
+			ID: "generations", Brokers: []string{n.addr()}, Topics: []string{"generations"}, StartOffset: segmentio.FirstOffset,
+			GroupBalancers: []segmentio.GroupBalancer{segmentio.RoundRobinGroupBalancer{}}, HeartbeatInterval: 100 * time.Millisecond,
+			SessionTimeout: 6 * time.Second, JoinGroupBackoff: 100 * time.Millisecond,
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
+		t.Cleanup(func() { g.Close() })
 		return g
 	}
-	a := member()
-	defer a.Close()
-	gen, err := a.Next(ctx)
-	if err != nil || len(gen.Assignments["segment"]) != 4 {
-		t.Fatalf("alone: %v, %v", gen, err)
+	// next is a generation with that many partitions; a group of two begins with
+	// generations that not both are in.
+	next := func(g *segmentio.ConsumerGroup, want int) (*segmentio.Generation, map[int]int64) {
+		t.Helper()
+		for {
+			gen, err := g.Next(ctx)
+			if errors.Is(err, segmentio.GroupCoordinatorNotAvailable) {
+				continue // The topic of offsets is being created; the group backs off and asks again.
+			}
+			if err != nil {
+				t.Fatalf("no generation with %d partitions: %v", want, err)
+			}
+			at := map[int]int64{}
+			for _, p := range gen.Assignments["generations"] {
+				at[p.ID] = p.Offset
+			}
+			// Without a function that runs, a generation would never end.
+			gen.Start(func(ctx context.Context) { <-ctx.Done() })
+			if len(at) == want {
+				return gen, at
+			}
+		}
 	}
-	if err := gen.CommitOffsets(map[string]map[int]int64{"segment": {0: 7, 1: 8}}); err != nil {
+	a := join()
+	gen, at := next(a, 6)
+	if at[0] != segmentio.FirstOffset {
+		t.Errorf("a group that is new starts at %v", at)
+	}
+	commit := func(gen *segmentio.Generation, offset int64, partitions map[int]int64) {
+		t.Helper()
+		offsets := map[int]int64{}
+		for p := range partitions {
+			offsets[p] = offset
+		}
+		if err := gen.CommitOffsets(map[string]map[int]int64{"generations": offsets}); err != nil {
+			t.Errorf("generation %d commits: %v", gen.ID, err)
+		}
+	}
+	commit(gen, 4, at)
+	b := join()
+	genB, ofB := next(b, 3)
+	genA, ofA := next(a, 3)
+	for p := range ofB {
+		if _, both := ofA[p]; both || ofB[p] != 4 {
+			t.Errorf("one member has %v, the other %v; want 3 each, at 4", ofA, ofB)
+		}
+	}
+	late, err := cl.OffsetCommit(ctx, &segmentio.OffsetCommitRequest{GroupID: "generations", GenerationID: int(gen.ID), MemberID: gen.MemberID, Topics: map[string][]segmentio.OffsetCommit{"generations": {{Partition: 0, Offset: 1}}}})
+	if err != nil || !errors.Is(late.Topics["generations"][0].Error, segmentio.IllegalGeneration) {
+		t.Errorf("the generation before commits: %v, %+v", err, late)
+	}
+	commit(genA, 5, ofA)
+	commit(genB, 6, ofB)
+	d, err := cl.DescribeGroups(ctx, &segmentio.DescribeGroupsRequest{GroupIDs: []string{"generations"}})
+	if err != nil {
 		t.Fatal(err)
 	}
-	b := member()
-	type joined struct {
-		gen *segment.Generation
-		err error
-	}
-	other := make(chan joined, 1)
-	go func() {
-		gen, err := b.Next(ctx)
-		other <- joined{gen, err}
-	}()
-	if gen, err = a.Next(ctx); err != nil {
-		t.Fatal(err)
-	}
-	with := <-other
-	if with.err != nil || len(gen.Assignments["segment"]) != 2 || len(with.gen.Assignments["segment"]) != 2 || gen.ID != with.gen.ID {
-		t.Fatalf("both: %v and %v, %v", gen, with.gen, with.err)
+	if g := d.Groups[0]; g.Error != nil || g.GroupState != "Stable" || len(g.Members) != 2 || len(g.Members[0].MemberAssignments.Topics[0].Partitions) != 3 {
+		t.Errorf("DescribeGroups: %+v", g)
 	}
 	if err := b.Close(); err != nil {
-		t.Fatal(err)
+		t.Error(err)
 	}
-	if gen, err = a.Next(ctx); err != nil || len(gen.Assignments["segment"]) != 4 {
-		t.Fatalf("after one has left: %v, %v", gen, err)
-	}
-	for _, p := range gen.Assignments["segment"] {
-		if want := map[int]int64{0: 7, 1: 8}[p.ID]; want != 0 && p.Offset != want {
-			t.Errorf("partition %d goes on at %d, committed is %d", p.ID, p.Offset, want)
+	_, at = next(a, 6)
+	for p, offset := range at {
+		if _, was := ofB[p]; was && offset != 6 || !was && offset != 5 {
+			t.Errorf("partition %d goes on at %d", p, offset)
 		}
+	}
+	if err := a.Close(); err != nil {
+		t.Error(err)
 	}
 }
 
-func segmentAdmin(t *testing.T, ctx context.Context, n *node) {
+// segmentioReader reads with commits of both kinds; each reader goes on where the
+// one before has ended.
+func segmentioReader(t *testing.T, n *node, cl *segmentio.Client) {
+	ctx := within(t, 60*time.Second)
+	createFilled(t, n, "reader", 3, 90)
+	open := func() *segmentio.Reader {
+		r := segmentio.NewReader(segmentio.ReaderConfig{
+			Brokers: []string{n.addr()}, GroupID: "reader", Topic: "reader", StartOffset: segmentio.FirstOffset, MaxWait: 100 * time.Millisecond,
+			HeartbeatInterval: 100 * time.Millisecond, SessionTimeout: 6 * time.Second, JoinGroupBackoff: 100 * time.Millisecond,
+		})
+		t.Cleanup(func() { r.Close() })
+		return r
+	}
+	seen := map[string]int{}
+	r := open()
+	for range 40 {
+		m, err := r.ReadMessage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[fmt.Sprint(m.Partition, "@", m.Offset)]++
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	r = open()
+	for range 50 {
+		m, err := r.FetchMessage(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		seen[fmt.Sprint(m.Partition, "@", m.Offset)]++
+		if err := r.CommitMessages(ctx, m); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) != 90 {
+		t.Errorf("%d distinct records of 90: %v", len(seen), seen)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if got := segmentioCommitted(t, cl, "reader", "reader", 0, 1, 2); !reflect.DeepEqual(got, map[int]int64{0: 30, 1: 30, 2: 30}) {
+		t.Errorf("committed %v", got)
+	}
+}
+
+func segmentioCommitted(t *testing.T, cl *segmentio.Client, group, topic string, partitions ...int) map[int]int64 {
 	t.Helper()
-	c := &segment.Client{Addr: segment.TCP(n.addr()), Timeout: 10 * time.Second}
-	list, err := c.ListGroups(ctx, &segment.ListGroupsRequest{})
-	if err != nil || list.Error != nil || len(list.Groups) != 2 {
-		t.Fatalf("ListGroups: %+v, %v", list, err)
+	r, err := cl.OffsetFetch(within(t, 20*time.Second), &segmentio.OffsetFetchRequest{GroupID: group, Topics: map[string][]int{topic: partitions}})
+	if err != nil || r.Error != nil {
+		t.Fatal(err, r)
 	}
-	described, err := c.DescribeGroups(ctx, &segment.DescribeGroupsRequest{GroupIDs: []string{"readers"}})
-	if err != nil || described.Groups[0].Error != nil || described.Groups[0].GroupState != "Empty" {
-		t.Errorf("DescribeGroups: %+v, %v", described, err)
+	got := map[int]int64{}
+	for _, p := range r.Topics[topic] {
+		if p.Error != nil {
+			t.Error(p.Error)
+		}
+		got[p.Partition] = p.CommittedOffset
 	}
-	offsets, err := c.OffsetFetch(ctx, &segment.OffsetFetchRequest{GroupID: "readers", Topics: map[string][]int{"segment": {0, 1, 2, 3}}})
-	if err != nil || offsets.Error != nil {
-		t.Fatalf("OffsetFetch: %+v, %v", offsets, err)
+	return got
+}
+
+func segmentioAdmin(t *testing.T, n *node, cl *segmentio.Client) {
+	ctx := within(t, 30*time.Second)
+	c, err := cl.OffsetCommit(ctx, &segmentio.OffsetCommitRequest{GroupID: "reader", GenerationID: -1, Topics: map[string][]segmentio.OffsetCommit{"reader": {{Partition: 0, Offset: 7}, {Partition: 1, Offset: 8}}}})
+	if err != nil || c.Topics["reader"][0].Error != nil {
+		t.Fatalf("OffsetCommit: %v, %+v", err, c)
 	}
-	sum := int64(0)
-	for _, p := range offsets.Topics["segment"] {
-		sum += p.CommittedOffset
+	d, err := cl.OffsetDelete(ctx, &segmentio.OffsetDeleteRequest{GroupID: "reader", Topics: map[string][]int{"reader": {2}}})
+	if err != nil || d.Error != nil || d.Topics["reader"][0].Error != nil {
+		t.Errorf("OffsetDelete: %v, %+v", err, d)
 	}
-	if sum != 100 {
-		t.Errorf("committed are %+v", offsets.Topics)
+	if got := segmentioCommitted(t, cl, "reader", "reader", 0, 1, 2); !reflect.DeepEqual(got, map[int]int64{0: 7, 1: 8, 2: -1}) {
+		t.Errorf("after OffsetCommit and OffsetDelete: %v", got)
 	}
-	deleted, err := c.DeleteGroups(ctx, &segment.DeleteGroupsRequest{GroupIDs: []string{"readers", "nobody"}})
-	if err != nil || deleted.Errors["readers"] != nil || !errors.Is(deleted.Errors["nobody"], segment.GroupIdNotFound) {
-		t.Errorf("DeleteGroups: %+v, %v", deleted, err)
+	listed := func() (groups []string) {
+		l, err := cl.ListGroups(ctx, &segmentio.ListGroupsRequest{})
+		if err != nil || l.Error != nil {
+			t.Fatalf("ListGroups: %v, %+v", err, l)
+		}
+		for _, g := range l.Groups {
+			groups = append(groups, g.GroupID+" "+g.ProtocolType)
+		}
+		slices.Sort(groups)
+		return groups
+	}
+	if got := listed(); !slices.Equal(got, []string{"generations consumer", "reader consumer"}) {
+		t.Errorf("ListGroups: %v", got)
+	}
+	x, err := cl.DeleteGroups(ctx, &segmentio.DeleteGroupsRequest{GroupIDs: []string{"reader", "missing"}})
+	if err != nil || x.Errors["reader"] != nil || !errors.Is(x.Errors["missing"], segmentio.GroupIdNotFound) {
+		t.Errorf("DeleteGroups: %v, %+v", err, x)
+	}
+	if got := listed(); !slices.Equal(got, []string{"generations consumer"}) {
+		t.Errorf("ListGroups after DeleteGroups: %v", got)
 	}
 }
