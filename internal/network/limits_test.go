@@ -48,9 +48,9 @@ func TestLimitsCanBeReplaced(t *testing.T) {
 	answer(r.next(), "")
 	receive(t, first)
 	for why, set := range map[string]func(*Limits){
-		"max.connections, or what the limit of open files leaves, is reached":                 func(l *Limits) { l.MaxConnections = 1 },
-		"max.connections of the listener is reached": func(l *Limits) { l.Listeners = map[string]ListenerLimits{"plaintext": {1, -1}} },
-		"max.connections.per.ip is reached":          func(l *Limits) { l.PerIPOverrides = map[string]int{"127.0.0.1": 1} },
+		"max.connections, or what the limit of open files leaves, is reached": func(l *Limits) { l.MaxConnections = 1 },
+		"max.connections of the listener is reached":                          func(l *Limits) { l.Listeners = map[string]ListenerLimits{"plaintext": {1, -1}} },
+		"max.connections.per.ip is reached":                                   func(l *Limits) { l.PerIPOverrides = map[string]int{"127.0.0.1": 1} },
 	} {
 		l := Unlimited()
 		set(&l)
