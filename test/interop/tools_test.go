@@ -212,10 +212,7 @@ func TestPython(t *testing.T) {
 	} {
 		t.Run(c.script, func(t *testing.T) {
 			python := pythonWith(t, c.requirement)
-			// A leader of kafka-python's that has its generation before the metadata of
-			// its topic assigns nothing, and stays with that for minutes: Kafka's delay
-			// hides it.
-			n := newNode(t, "group.initial.rebalance.delay.ms=500")
+			n := newNode(t)
 			n.startMoldau(t)
 			if out, err := exec.Command(python, filepath.Join("testdata", c.script), n.addr()).CombinedOutput(); err != nil {
 				t.Errorf("%v\n%s", err, lastLines(string(out), 60))
