@@ -64,7 +64,9 @@ func (l *simLog) Append(epoch kafka.Epoch, base kafka.Offset, _ kafka.WallMs, li
 	}
 	w.counts.Appends++
 	if w.chance(300) {
+		// It becomes durable after all, or nobody would ever be answered again.
 		w.counts.HalfWritten++
+		l.commitLater(epoch)
 		return l.end(), kafka.ErrKafkaStorageError
 	}
 	if w.rng.IntN(2) == 0 {
@@ -73,14 +75,19 @@ func (l *simLog) Append(epoch kafka.Epoch, base kafka.Offset, _ kafka.WallMs, li
 		if w.chance(200) {
 			w.after(0, w.die) // between append and reply
 		}
-		at := l.end()
-		w.after(w.ms(1, 60), func() {
-			if epoch == l.epoch {
-				l.commit(at)
-			}
-		})
+		l.commitLater(epoch)
 	}
 	return l.end(), 0
+}
+
+// commitLater lets the high watermark come to what is the log's end now.
+func (l *simLog) commitLater(epoch kafka.Epoch) {
+	at := l.end()
+	l.w.after(l.w.ms(1, 60), func() {
+		if epoch == l.epoch {
+			l.commit(at)
+		}
+	})
 }
 
 // note remembers the offsets that a batch commits.
