@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"strconv"
@@ -45,8 +46,7 @@ func Commits(ctx context.Context, o CommitOptions) (*Result, error) {
 		return nil, err
 	}
 	defer client.Close()
-	o.Topic.Partitions = max(o.Topic.Partitions, o.PerRequest)
-	if o.Topic.Partitions, err = ensureTopic(ctx, client, o.Topic); err != nil {
+	if o.Topic.Partitions, err = o.topic(ctx, client); err != nil {
 		return nil, err
 	}
 	where, err := coordinators(ctx, client, groupNames("commits", o.Groups))
@@ -87,6 +87,19 @@ func Commits(ctx context.Context, o CommitOptions) (*Result, error) {
 	}
 	r.Ack = all.Percentiles()
 	return r, meter.finish(r)
+}
+
+// topic finds the topic, or makes it; any that has partitions enough will do.
+func (o *CommitOptions) topic(ctx context.Context, client *kgo.Client) (partitions int, err error) {
+	have, err := topicPartitions(ctx, client, o.Topic.Name)
+	switch {
+	case errors.Is(err, errNoTopic):
+		o.Topic.Partitions = max(o.Topic.Partitions, o.PerRequest)
+		return ensureTopic(ctx, client, o.Topic)
+	case err == nil && have < o.PerRequest:
+		return 0, fmt.Errorf("topic %q has %d partitions, a request commits for %d; pass another --topic, or --per-request %d", o.Topic.Name, have, o.PerRequest, have)
+	}
+	return have, err
 }
 
 func groupNames(prefix string, n int) []string {

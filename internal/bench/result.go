@@ -9,7 +9,8 @@ import (
 // Result is the outcome of one measurement. It is printed as text with Write or
 // as one JSON object.
 type Result struct {
-	// Test is produce, consume or latency.
+	// Test is produce, consume, latency, commits or rebalances. The last two move no
+	// payload: Bytes is 0, and Records counts offsets and assignments.
 	Test string `json:"test"`
 	// Topic is what was written or read, Partitions how many it has.
 	Topic      string `json:"topic"`
@@ -114,6 +115,10 @@ func perGB(cpu time.Duration, bytes int64) float64 {
 
 // Write prints the result for people.
 func (r *Result) Write(w io.Writer) {
+	if r.Bytes == 0 && r.Failed == 0 {
+		r.writeCounts(w)
+		return
+	}
 	fmt.Fprintf(w, "%s %s (%d partitions): %d records, %s in %.2f s\n", r.Test, r.Topic, r.Partitions, r.Records, FormatSize(r.Bytes), r.Seconds)
 	fmt.Fprintf(w, "%-12s %.1f MB/s, %.0f records/s", "throughput", r.MBPerSecond, r.RecordsPerSecond)
 	if r.TargetMBPerSecond > 0 {
@@ -132,6 +137,24 @@ func (r *Result) Write(w io.Writer) {
 		fmt.Fprintln(w)
 	}
 	fmt.Fprintf(w, "%-12s %.2f CPU-s, %.2f CPU-s/GB\n", "client", r.ClientCPUSeconds, r.ClientCPUPerGB)
+	for _, note := range r.Notes {
+		fmt.Fprintf(w, "note: %s\n", note)
+	}
+}
+
+// writeCounts prints a measurement of requests that move no payload.
+func (r *Result) writeCounts(w io.Writer) {
+	fmt.Fprintf(w, "%s %s: %d in %.2f s\n", r.Test, r.Topic, r.Records, r.Seconds)
+	fmt.Fprintf(w, "%-12s %.0f/s\n", "throughput", r.RecordsPerSecond)
+	writeLatencies(w, []latencyRow{{"  answer", r.Ack}})
+	if b := r.Broker; b != nil {
+		fmt.Fprintf(w, "%-12s %.2f CPU-s, RSS peak %s, now %s", "broker", b.CPUSeconds, FormatSize(b.PeakRSSBytes), FormatSize(b.EndRSSBytes))
+		if b.CPUSeconds > 0 {
+			fmt.Fprintf(w, ", %.0f per CPU-s", float64(r.Records)/b.CPUSeconds)
+		}
+		fmt.Fprintln(w)
+	}
+	fmt.Fprintf(w, "%-12s %.2f CPU-s\n", "client", r.ClientCPUSeconds)
 	for _, note := range r.Notes {
 		fmt.Fprintf(w, "note: %s\n", note)
 	}

@@ -14,7 +14,7 @@ type Limits struct {
 	PerIPOverrides      map[string]int
 	CreationRate        int // max.connection.creation.rate, a second
 	// Listeners have limits of their own beside those of all, by name in lower
-	// case (listener.name.<name>.…); zero fields of theirs do not limit.
+	// case (listener.name.<name>.…).
 	Listeners map[string]ListenerLimits
 }
 

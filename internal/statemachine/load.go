@@ -86,7 +86,7 @@ func (l *loader) run() error {
 			return err
 		}
 		if len(buf) == 0 {
-			return nil
+			return nil // compaction may leave nothing up to the end
 		}
 		l.bytes += int64(len(buf))
 		for rest := buf; len(rest) > 0; {
