@@ -289,6 +289,7 @@ func TestIdleAndSlowClientsAreClosed(t *testing.T) {
 	send(t, half, frame(18, 1, []byte("never comes"))[:12])
 	closedBy(t, half)
 	r.waitLog("did not arrive")
+	r.s.Close() // waits for the connections' goroutines, which give back what they took
 	if used, _ := r.s.budget.Used(); used != 0 {
 		t.Errorf("%d bytes of budget are lost", used)
 	}
