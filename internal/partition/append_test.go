@@ -240,6 +240,27 @@ func TestFullDiskFailsAppendsOnly(t *testing.T) {
 	}
 }
 
+// A disk that is full when an append has been written and is to be flushed: the
+// client is told so, readers see the records only once they are durable, which
+// needs no other append. Fails if flushed does not raise the high watermark, or if
+// the keeper does not flush again.
+func TestFullDiskFailsAFlush(t *testing.T) {
+	r := newRig(t).mustOpen()
+	p := r.part(r.topic("t", []int{0}, "flush.messages=1"), 0)
+	r.fs.Fail(vfs.Rule{Kinds: vfs.OpWrite, Match: "leader-epoch-checkpoint*", Times: -1, Err: unix.ENOSPC})
+	wantCode(t, p.Append(one("a"), true, testStart), kafka.ErrKafkaStorageError)
+	r.pass(3 * keeperIdle)
+	if p.dir.failed.Load() || p.HighWatermark() != 0 {
+		t.Fatalf("directory failed %v, high watermark %d", p.dir.failed.Load(), p.HighWatermark())
+	}
+	r.fs.Heal()
+	r.pass(2 * keeperIdle)
+	wantValues(t, p, 0, "a")
+	if p.recoveryPoint() != 1 {
+		t.Errorf("recovery point %d", p.recoveryPoint())
+	}
+}
+
 // A disk that is full when a topic is created: that partition is offline with
 // a word in the log, others and the process go on, and a restart makes it.
 // Fails if create takes the directory offline for ENOSPC.

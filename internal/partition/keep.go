@@ -103,6 +103,7 @@ func (s *Store) chores(start kafka.Mono) []*chore {
 		{every: keeperTick, do: s.removeDue, idle: func() bool { return !s.removals.waiting() }},
 		{every: keeperTick, do: s.flushDue, idle: func() bool { return !s.flushByTime.Load() }},
 		{every: keeperTick, do: s.remakeAll, idle: func() bool { return !s.unmade.Load() }},
+		{every: keeperTick, do: s.flushAgain, idle: func() bool { return !s.unflushed.Load() }},
 	}
 	for _, c := range list[1:] {
 		c.next = start.Add(c.every)
@@ -212,6 +213,25 @@ func (s *Store) flushDue(now kafka.Now) {
 			_ = p.flushTo(log.EndOffset()) // a failure has taken the directory offline
 		}
 	})
+}
+
+// flushAgain flushes the partitions for which there was no room before.
+func (s *Store) flushAgain(kafka.Now) {
+	if !s.unflushed.Swap(false) {
+		return
+	}
+	noRoom := false
+	s.each(func(p *Partition) {
+		p.mu.Lock()
+		log, due := p.log.Load(), p.unflushed && !p.closed
+		p.mu.Unlock()
+		if due && log != nil && !noRoom {
+			noRoom = full(p.flushTo(log.EndOffset()))
+		}
+	})
+	if noRoom {
+		s.unflushed.Store(true)
+	}
 }
 
 // flushSoon asks for the segments that have been rolled to be made durable.

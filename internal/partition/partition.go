@@ -41,6 +41,7 @@ type Partition struct {
 	cleaning     *cleanRun    // the pass of compaction under way
 	retentionDue bool         // retention has come by while a pass was under way
 	uncleanable  bool         // a pass has failed and would again, until settings change
+	unflushed    bool         // the disk was full when it was to be flushed
 
 	unmade bool // the disk was full when it was created; belongs to the store's mu
 }
@@ -274,7 +275,9 @@ func (p *Partition) flushCode(err error) kafka.ErrorCode {
 	return kafka.ErrKafkaStorageError
 }
 
-// flushTo makes everything below end durable. Concurrent callers share fsyncs.
+// flushTo makes everything below end durable, and visible if it had to be that
+// first. Concurrent callers share fsyncs. What a full disk prevents is tried again
+// by the keeper: nobody may append again, and ask for it, while readers wait.
 func (p *Partition) flushTo(end kafka.Offset) error {
 	p.flushing.Lock()
 	defer p.flushing.Unlock()
@@ -300,21 +303,33 @@ func (p *Partition) flushTo(end kafka.Offset) error {
 		err = runErr
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if doneErr := log.FlushDone(job); err == nil {
 		err = doneErr
 	}
-	if err != nil && full(err) && log.Offline() == nil {
+	rose := p.flushed(log, err)
+	p.mu.Unlock()
+	if rose {
+		p.watch.wake()
+	}
+	return err
+}
+
+// flushed takes in how a flush went and tells whether the high watermark rose.
+// Called with mu held.
+func (p *Partition) flushed(log *seglog.Log, err error) (rose bool) {
+	switch {
+	case err == nil:
+		p.idDurable, p.unflushed = true, false
+		p.dir.recoveryMoved.Store(true)
+		return p.raise(log.RecoveryPoint())
+	case full(err) && log.Offline() == nil:
 		p.dir.full(err)
-		return err
-	}
-	if err != nil {
+		p.unflushed = true
+		p.store.unflushed.Store(true)
+	default:
 		p.dir.fail(fmt.Errorf("flush %s: %w", p.tp, err))
-		return err
 	}
-	p.idDurable = true
-	p.dir.recoveryMoved.Store(true)
-	return nil
+	return false
 }
 
 // assign takes in the metadata's word about who leads.

@@ -62,6 +62,7 @@ type Store struct {
 	flushByTime atomic.Bool // some topic has a flush.ms
 	holes       atomic.Bool // some log had such that were taken for compaction's
 	unmade      atomic.Bool // some partition could not be created for want of space
+	unflushed   atomic.Bool // some partition could not be flushed for want of space
 
 	removals removals
 	flushes  chan *Partition
