@@ -24,9 +24,6 @@ const (
 	// scarce; growFactor is by how much it may then be ahead of its bytes.
 	probeBytes = 4 << 10
 	growFactor = 4
-	// decodeFactor is what kmsg may allocate per byte of a frame at most.
-	// Our own decoding of a Fetch, with its answer, stays below it too.
-	decodeFactor = 24
 )
 
 // conn is one connection. The fields above mu belong to its reading goroutine.
@@ -120,7 +117,7 @@ func (c *conn) readFrame() (frame []byte, charge int64, err error) {
 	if frame, charge, err = c.readBody(int(size)); err != nil {
 		return nil, 0, err
 	}
-	if extra := decodeCharge(frame) - charge; extra > 0 {
+	if extra := wire.DecodeBytes(frame) - charge; extra > 0 {
 		if charge+extra > c.s.opts.BudgetBytes {
 			c.free(frame, charge)
 			return nil, 0, fmt.Errorf("request of %d bytes for API %d is too large to decode in %d bytes of memory", size, wire.PeekKey(frame), c.s.opts.BudgetBytes)
@@ -133,16 +130,6 @@ func (c *conn) readFrame() (frame []byte, charge int64, err error) {
 		}
 	}
 	return frame, charge, nil
-}
-
-// decodeCharge estimates what a request takes in memory once it is decoded.
-// Produce is decoded in place. A Fetch takes some 700 bytes for each partition
-// of 16 to 33, until it waits and gives its frame back.
-func decodeCharge(frame []byte) int64 {
-	if wire.PeekKey(frame) == wire.KeyProduce {
-		return int64(len(frame))
-	}
-	return int64(len(frame)) * decodeFactor
 }
 
 // readBody reads size bytes, and up to four of the next frame with them, which

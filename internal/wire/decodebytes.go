@@ -1,0 +1,76 @@
+package wire
+
+const (
+	keyJoinGroup = 11
+	keySyncGroup = 14
+
+	// decodeFactor is what kmsg may allocate per byte of a frame at most. Our own
+	// decoding of a Fetch, with its answer, stays below it too.
+	decodeFactor = 24
+	// memberBytes is what one protocol or assignment takes beside its bytes.
+	memberBytes = 64
+)
+
+// DecodeBytes estimates what a request takes in memory while it is served, its
+// frame included. Produce is decoded in place. JoinGroup and SyncGroup carry few
+// and large byte strings: with a factor for all, a large group could not be
+// served. A Fetch takes some 700 bytes for each partition of 16 to 33, until it
+// waits and gives its frame back.
+func DecodeBytes(frame []byte) int64 {
+	size := int64(len(frame))
+	switch PeekKey(frame) {
+	case KeyProduce:
+		return size
+	case keyJoinGroup, keySyncGroup:
+		if n, ok := groupBlobs(frame); ok {
+			return min(2*size+memberBytes*int64(n), decodeFactor*size)
+		}
+	}
+	return decodeFactor * size
+}
+
+// groupBlobs counts a JoinGroup's protocols or a SyncGroup's assignments; ok is
+// false if the frame has anything that takes memory beside them, or is not one.
+func groupBlobs(frame []byte) (n int, ok bool) {
+	r := NewReader(frame)
+	key, version := r.Int16(), r.Int16()
+	flexible := key == keyJoinGroup && version >= 6 || key == keySyncGroup && version >= 4
+	tagged := func() bool { return flexible && !r.emptyTags() }
+	r.Int32() // correlation id
+	r.NullableString(false)
+	if tagged() {
+		return 0, false
+	}
+	r.String(flexible) // group
+	r.Int32()          // session timeout; generation
+	if key == keyJoinGroup && version >= 1 {
+		r.Int32() // rebalance timeout
+	}
+	r.String(flexible) // member
+	if key == keyJoinGroup {
+		if version >= 5 {
+			r.NullableString(flexible) // instance
+		}
+		r.String(flexible) // protocol type
+	} else {
+		if version >= 3 {
+			r.NullableString(flexible) // instance
+		}
+		if version >= 5 {
+			r.NullableString(flexible) // protocol type
+			r.NullableString(flexible) // protocol
+		}
+	}
+	n = r.ArrayLen(flexible, 3)
+	for range n {
+		r.String(flexible)
+		r.NullableBytes(flexible)
+		if r.Err() != nil || tagged() {
+			return 0, false
+		}
+	}
+	if key == keyJoinGroup && version >= 8 {
+		r.NullableString(flexible) // reason
+	}
+	return n, !tagged() && r.Err() == nil && len(r.Rest()) == 0
+}
