@@ -36,8 +36,9 @@ type conn struct {
 	ahead  [4]byte // bytes of the next frame's length that have been read
 	aheadN int
 
-	gone   chan struct{} // closed with the connection
-	byPeer atomic.Bool   // the other end closed it
+	gone    chan struct{} // closed with the connection
+	byPeer  atomic.Bool   // the other end closed it
+	leaving bool          // makes room for another; belongs to the server's mu
 
 	frameSince atomic.Int64 // when the frame being read began; 0: none
 	readSince  atomic.Int64 // when its last bytes came; 0: it waits for memory or is whole

@@ -1,6 +1,7 @@
 package network
 
 import (
+	"net"
 	"runtime"
 	"testing"
 	"time"
@@ -38,47 +39,128 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// Limits act on connections that come after them: of all, of a listener, of an
-// address, and the rate, which only delays. Each part fails without its case in
-// refusal, or without waitTurn.
+// served opens a connection and waits until it has been served once.
+func (r *rig) served() net.Conn {
+	r.t.Helper()
+	c := r.dial()
+	r.serve(c)
+	return c
+}
+
+func (r *rig) serve(c net.Conn) {
+	r.t.Helper()
+	send(r.t, c, frame(18, 1, nil))
+	answer(r.next(), "")
+	receive(r.t, c)
+}
+
+// waitHeld waits until n connections are held back.
+func (r *rig) waitHeld(n int) {
+	r.t.Helper()
+	for end := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+		held := r.s.Held()
+		if held == n {
+			return
+		}
+		if time.Now().After(end) {
+			r.t.Fatalf("%d connections are held back, not %d", held, n)
+		}
+	}
+}
+
+// Limits act on connections that come after them. One beyond its address's is
+// closed; beyond that of all, of the listener and beyond the rate it waits, until
+// there are other limits. Each part fails without its case in full, come or turn.
 func TestLimitsCanBeReplaced(t *testing.T) {
 	r := newRig(t, Options{})
-	first := r.dial()
-	send(t, first, frame(18, 1, nil))
-	answer(r.next(), "")
-	receive(t, first)
+	first := r.served()
 	for why, set := range map[string]func(*Limits){
 		"max.connections, or what the limit of open files leaves, is reached": func(l *Limits) { l.MaxConnections = 1 },
 		"max.connections of the listener is reached":                          func(l *Limits) { l.Listeners = map[string]ListenerLimits{"plaintext": {1, -1}} },
-		"max.connections.per.ip is reached":                                   func(l *Limits) { l.PerIPOverrides = map[string]int{"127.0.0.1": 1} },
+		"": func(l *Limits) { l.CreationRate = 0 },
 	} {
 		l := Unlimited()
 		set(&l)
 		r.s.SetLimits(l)
-		closedBy(t, r.dial())
-		r.waitLog(why)
-	}
-	slow := Unlimited()
-	slow.CreationRate = 0
-	r.s.SetLimits(slow)
-	waiting := r.dial()
-	send(t, waiting, frame(18, 2, nil))
-	for end := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
 		r.s.mu.Lock()
-		held := r.s.held
+		r.s.gate.warnAt = 0
 		r.s.mu.Unlock()
-		if held == 1 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatal("no connection waits at rate 0")
+		waiting := r.dial()
+		send(t, waiting, frame(18, 2, nil))
+		r.waitHeld(1)
+		r.waitLog(why)
+		r.none("a connection came in beyond the limits")
+		r.s.SetLimits(Unlimited())
+		answer(r.next(), "")
+		receive(t, waiting)
+		waiting.Close()
+		for r.s.Connections() > 1 {
+			runtime.Gosched()
 		}
 	}
-	r.none("a connection came in at rate 0")
-	r.s.SetLimits(Unlimited())
+	l := Unlimited()
+	l.PerIPOverrides = map[string]int{"127.0.0.1": 1}
+	r.s.SetLimits(l)
+	closedBy(t, r.dial())
+	r.waitLog("max.connections.per.ip is reached")
+	r.serve(first) // it was there before, and stays
+}
+
+// Who waits for a place gets it when another connection ends, and nobody else
+// takes it. Fails if leave does not wake, or turn does not count.
+func TestAPlaceIsPassedOn(t *testing.T) {
+	l := Unlimited()
+	l.MaxConnections = 2
+	r := newRig(t, Options{Limits: &l})
+	first := r.served()
+	r.served()
+	third, fourth := r.dial(), r.dial()
+	send(t, third, frame(18, 3, nil))
+	send(t, fourth, frame(18, 4, nil))
+	r.waitHeld(1) // the other is in the listener's backlog
+	first.Close()
 	answer(r.next(), "")
-	receive(t, waiting)
-	send(t, first, frame(18, 3, nil)) // it was there before, and stays
-	answer(r.next(), "")
-	receive(t, first)
+	if id, _ := receive(t, third); id != 3 {
+		t.Fatalf("answer to %d", id)
+	}
+	r.waitHeld(1)
+	r.none("a connection came in beyond the limit")
+}
+
+// Other brokers and controllers are not locked out by clients: who comes through a
+// protected listener is let in, and the client that was idle for longest goes. The
+// same happens when the limit falls. Fails if full does not ask isProtected, if
+// turn's caller does not make room, or if that closes protected connections.
+func TestProtectedListenersAreLetIn(t *testing.T) {
+	l := Unlimited()
+	l.MaxConnections, l.CreationRate = 2, 0
+	r := newRig(t, Options{Protected: []string{"Inter"}})
+	address, err := r.s.Listen("INTER", "127.0.0.1:0", r.h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle, busy := r.served(), r.served()
+	r.serve(idle)
+	r.serve(busy)
+	r.s.SetLimits(l)
+	var peers []net.Conn
+	for range 2 {
+		c := r.dialTo(address.String())
+		r.serve(c)
+		if len(peers) == 0 {
+			closedBy(t, idle)
+			r.serve(busy)
+		}
+		peers = append(peers, c)
+	}
+	closedBy(t, busy)
+	l.MaxConnections = 1
+	r.s.SetLimits(l)
+	for _, c := range peers {
+		r.serve(c)
+	}
+	r.waitLog("idle for longest")
+	send(t, r.dialTo(address.String()), frame(18, 2, nil))
+	r.waitHeld(1) // they cannot take all descriptors either
+	r.none("a connection came in that nobody can make room for")
 }

@@ -68,7 +68,12 @@ func newRig(t *testing.T, o Options) *rig {
 
 func (r *rig) dial() net.Conn {
 	r.t.Helper()
-	c, err := net.Dial("tcp", r.addr)
+	return r.dialTo(r.addr)
+}
+
+func (r *rig) dialTo(address string) net.Conn {
+	r.t.Helper()
+	c, err := net.Dial("tcp", address)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -33,6 +33,7 @@ type Options struct {
 	CachedBytes        int           // of idle frame buffers
 	MaxInFlight        int           // requests of one connection without a sent answer
 	Limits             *Limits       // of connections, until SetLimits; nil: none
+	Protected          []string      // listeners that others' connections do not hold up (ConnectionQuotas.protectedListener)
 	IdleTimeout        time.Duration // connections.max.idle.ms
 	FrameTimeout       time.Duration // for a begun frame to arrive
 	StallTimeout       time.Duration // between its bytes, when others wait for memory
@@ -108,14 +109,8 @@ type Server struct {
 	closed    bool
 	listeners []net.Listener
 	conns     map[*conn]struct{}
-	perIP     map[string]int
-
-	limits      Limits
-	perListener map[string]int
-	pace        *pace            // of all listeners
-	paces       map[string]*pace // of each
-	retuned     chan struct{}    // closed when limits have changed
-	held        int              // connections that wait for the rate
+	gate      *gate
+	leaving   int // connections that makeRoom closes
 }
 
 // New makes a Server without listeners.
@@ -124,8 +119,7 @@ func New(opts Options) *Server {
 	s := &Server{
 		opts: opts, budget: NewBudget(opts.BudgetBytes), frames: newFrames(opts.CachedBytes),
 		start: time.Now(), stop: make(chan struct{}), busy: make(chan struct{}, 1),
-		conns: map[*conn]struct{}{}, perIP: map[string]int{}, perListener: map[string]int{},
-		limits: *opts.Limits, pace: newPace(opts.Limits.CreationRate), paces: map[string]*pace{}, retuned: make(chan struct{}),
+		conns: map[*conn]struct{}{}, gate: newGate(*opts.Limits, opts.Protected),
 	}
 	s.work.Add(1)
 	go s.sweep()
@@ -182,25 +176,11 @@ func (s *Server) accept(l net.Listener, name string, h Handler) {
 	}
 }
 
+// admit serves a connection that has got a place.
 func (s *Server) admit(nc *net.TCPConn, name string, h Handler) {
 	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
 	c := newConn(s, nc, h, wire.Peer{Listener: name, Address: nc.RemoteAddr().String(), Host: host, ID: s.nextID.Add(1)})
-	s.mu.Lock()
-	refuse := s.refusal(name, host)
-	if refuse == "" {
-		if len(s.conns) == 0 {
-			select {
-			case s.busy <- struct{}{}:
-			default:
-			}
-		}
-		s.conns[c] = struct{}{}
-		s.perIP[host]++
-		s.perListener[name]++
-		s.work.Add(1)
-	}
-	s.mu.Unlock()
-	if refuse != "" {
+	if refuse := s.enter(c); refuse != "" {
 		s.opts.Log.Warn("connection refused", "listener", name, "client", c.peer.Address, "reason", refuse)
 		nc.Close()
 		return
@@ -214,14 +194,44 @@ func (s *Server) admit(nc *net.TCPConn, name string, h Handler) {
 	go func() {
 		defer s.work.Done()
 		c.run()
-		s.mu.Lock()
-		delete(s.conns, c)
-		if s.perIP[host]--; s.perIP[host] == 0 {
-			delete(s.perIP, host)
-		}
-		s.perListener[name]--
-		s.mu.Unlock()
+		s.leave(c)
 	}()
+}
+
+// enter counts a connection among the open ones, or says why not.
+func (s *Server) enter(c *conn) (refuse string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.closed:
+		refuse = "server is stopping"
+	case !s.gate.come(c.peer.Host):
+		refuse = "max.connections.per.ip is reached"
+	}
+	if refuse != "" {
+		s.gate.leave(c.peer.Listener)
+		return refuse
+	}
+	if len(s.conns) == 0 {
+		select {
+		case s.busy <- struct{}{}:
+		default:
+		}
+	}
+	s.conns[c] = struct{}{}
+	s.work.Add(1)
+	return ""
+}
+
+func (s *Server) leave(c *conn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.conns, c)
+	if c.leaving {
+		s.leaving--
+	}
+	s.gate.goes(c.peer.Host)
+	s.gate.leave(c.peer.Listener)
 }
 
 // Connections tells how many connections are open.

@@ -19,5 +19,8 @@ func (s *Server) Kill(ctx context.Context) error {
 // Connections are how many connections are open.
 func (s *Server) Connections() int { return s.network.Connections() }
 
+// Held are how many connections wait to be let in.
+func (s *Server) Held() int { return s.network.Held() }
+
 // Voters are the voters that the node knows.
 func (s *Server) Voters() raft.VoterSet { return s.quorum.Voters() }

@@ -16,37 +16,36 @@ func TestDynamicLimitsOfConnections(t *testing.T) {
 	if v, s, ok := c.describedAs(4, "1", "listener.name.plaintext.max.connections"); !ok || v != "1000" || s != 4 {
 		t.Errorf("the setting in the properties is described as %q from %d", v, s)
 	}
-	check := func(what string, open bool) {
+	await := func(what string, true func() bool) {
 		t.Helper()
-		other := n.dial()
-		if !open {
-			other.closed(what)
-			return
-		}
-		other.epoch()
-		other.conn.Close()
-	}
-	alone := func() {
-		t.Helper()
-		for end := time.Now().Add(patience); n.s.Connections() > 1; runtime.Gosched() {
+		for end := time.Now().Add(patience); !true(); runtime.Gosched() {
 			if time.Now().After(end) {
-				t.Fatal("the other connection does not end")
+				t.Fatal(what)
 			}
 		}
 	}
-	for _, q := range []struct{ broker, key, value string }{
-		{"1", "max.connections", "1"},
-		{"", "max.connections.per.ip", "1"},
-		{"1", "max.connections.per.ip.overrides", "127.0.0.1:1"},
-		{"1", "listener.name.plaintext.max.connections", "1"},
+	for _, q := range []struct {
+		broker, key, value string
+		waits              bool
+	}{
+		{"1", "max.connections", "1", true},
+		{"", "max.connections.per.ip", "1", false},
+		{"1", "max.connections.per.ip.overrides", "127.0.0.1:1", false},
+		{"1", "listener.name.plaintext.max.connections", "1", true},
 	} {
-		check("before "+q.key, true)
-		alone()
 		c.alter(4, q.broker, q.key, q.value, 0, 0)
-		check(q.key, false)
-		c.alter(4, q.broker, q.key, "", 1, 0)
-		check("after "+q.key, true)
-		alone()
+		other := n.dial()
+		if q.waits {
+			await(q.key+" lets a connection in", func() bool { return n.s.Held() == 1 })
+			c.alter(4, q.broker, q.key, "", 1, 0)
+		} else {
+			other.closed(q.key)
+			c.alter(4, q.broker, q.key, "", 1, 0)
+			other = n.dial()
+		}
+		other.epoch()
+		other.conn.Close()
+		await("the other connection does not end", func() bool { return n.s.Connections() == 1 })
 	}
 	c.alter(4, "1", "max.connections", "one", 0, kafka.ErrInvalidRequest)
 	c.alter(4, "1", "max.connection.creation.rate", "500", 0, 0)
@@ -54,5 +53,6 @@ func TestDynamicLimitsOfConnections(t *testing.T) {
 	n.restart()
 	c = n.dial()
 	c.epoch()
-	check("the setting that was stored", false)
+	n.dial()
+	await("the setting that was stored lets a connection in", func() bool { return n.s.Held() == 1 })
 }

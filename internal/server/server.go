@@ -229,11 +229,23 @@ func (s *Server) listen(controllers bool) error {
 	return nil
 }
 
+// protectedListeners are those over which the cluster itself lives: the
+// controllers', and that of other brokers if clients have another.
+func protectedListeners(c *config.Server) []string {
+	list := slices.Clone(c.ControllerListeners)
+	for _, l := range c.Listeners {
+		if l.Name != c.InterBrokerListener && !c.IsControllerListener(l.Name) {
+			return append(list, c.InterBrokerListener)
+		}
+	}
+	return list
+}
+
 func networkOptions(c *config.Server, log *slog.Logger) network.Options {
 	limits := limitsOf(config.Layers{Static: c.Static}, c.Listeners)
 	o := network.Options{
 		MaxRequestBytes: int(c.Long("socket.request.max.bytes")), BudgetBytes: c.Long("queued.max.request.bytes"),
-		Limits:      &limits,
+		Limits: &limits, Protected: protectedListeners(c),
 		IdleTimeout: time.Duration(c.Long("connections.max.idle.ms")) * time.Millisecond, Log: log,
 	}
 	// Kafka's default of 100 KiB costs throughput; only a configured size counts.
