@@ -50,23 +50,40 @@ func (o Old) Valid() bool {
 	return crc32.ChecksumIEEE(o[posMagic:]) == binary.BigEndian.Uint32(o[oldCRC:])
 }
 
-// body gives key and value; nil is null.
-func (o Old) body() (key, value []byte, err error) {
+// Message is one message of an old entry. Its bytes are the entry's, or the
+// Workspace's that has decompressed it.
+type Message struct {
+	Offset     kafka.Offset
+	Timestamp  kafka.WallMs // NoTimestamp in format v0, which has none
+	Key, Value []byte       // nil is null
+}
+
+// message reads an entry that is not a set.
+func (o Old) message() (m Message, err error) {
+	m = Message{Offset: o.Offset(), Timestamp: kafka.NoTimestamp}
 	rest := []byte(o[oldTimestamp:])
 	if o[posMagic] == 1 {
 		if len(o) < oldBody {
-			return nil, nil, fmt.Errorf("%w: a message of %d bytes", ErrCorrupt, len(o))
+			return m, fmt.Errorf("%w: a message of %d bytes", ErrCorrupt, len(o))
 		}
+		m.Timestamp = kafka.WallMs(binary.BigEndian.Uint64(o[oldTimestamp:]))
 		rest = o[oldBody:]
 	}
-	if key, rest, err = oldBytes(rest); err != nil {
-		return nil, nil, err
+	if m.Key, rest, err = oldBytes(rest); err != nil {
+		return m, err
 	}
-	if value, rest, err = oldBytes(rest); err == nil && len(rest) > 0 {
+	if m.Value, rest, err = oldBytes(rest); err == nil && len(rest) > 0 {
 		err = fmt.Errorf("%w: %d bytes after a message", ErrCorrupt, len(rest))
 	}
-	return key, value, err
+	return m, err
 }
+
+// codec is how the entry's set is compressed; None: it is a message.
+func (o Old) codec() Codec { return Codec(o[oldAttributes] & attrCodecMask) }
+
+// logAppendTime tells whether the broker has set the timestamp; then that of a
+// set is that of all its messages.
+func (o Old) logAppendTime() bool { return o[posMagic] == 1 && o[oldAttributes]&attrLogAppendTime != 0 }
 
 func oldBytes(b []byte) (field, rest []byte, err error) {
 	if len(b) < 4 {
@@ -84,29 +101,31 @@ func oldBytes(b []byte) (field, rest []byte, err error) {
 
 // Each calls f with the messages in order. A set expands to limitBytes at most.
 // Offsets in a set of format v1 count from its beginning (KIP-31).
-func (o Old) Each(w *Workspace, limitBytes int64, f func(at kafka.Offset, key, value []byte) error) error {
-	key, value, err := o.body()
+func (o Old) Each(w *Workspace, limitBytes int64, f func(Message) error) error {
+	outer, err := o.message()
 	if err != nil {
 		return err
 	}
-	codec := Codec(o[oldAttributes] & attrCodecMask)
-	if codec == None {
-		return f(o.Offset(), key, value)
+	if o.codec() == None {
+		return f(outer)
 	}
-	set, err := w.DecompressAll(codec, value, limitBytes)
+	set, err := w.DecompressAll(o.codec(), outer.Value, limitBytes)
 	if err != nil {
 		return err
 	}
-	messages, shift, err := o.inner(set)
+	entries, shift, err := o.inner(set)
 	if err != nil {
 		return err
 	}
-	for _, m := range messages {
-		key, value, err := m.body()
-		if err == nil {
-			err = f(m.Offset()+shift, key, value)
-		}
+	for _, e := range entries {
+		m, err := e.message()
 		if err != nil {
+			return err
+		}
+		if m.Offset += shift; o.logAppendTime() {
+			m.Timestamp = outer.Timestamp
+		}
+		if err := f(m); err != nil {
 			return err
 		}
 	}
@@ -120,7 +139,7 @@ func (o Old) inner(set []byte) (messages []Old, shift kafka.Offset, err error) {
 		if m, set, err = NextOld(set); err != nil {
 			return nil, 0, err
 		}
-		if m[oldAttributes]&attrCodecMask != 0 {
+		if m.codec() != None {
 			return nil, 0, fmt.Errorf("%w: a compressed set in a compressed set", ErrCorrupt)
 		}
 		messages = append(messages, m)

@@ -7,8 +7,6 @@ import (
 	"hash/crc32"
 	"strings"
 	"testing"
-
-	"moldau/internal/kafka"
 )
 
 func oldMessage(offset int64, magic, attributes byte, key, value []byte) Old {
@@ -38,8 +36,8 @@ func oldContent(t *testing.T, o Old) string {
 	}
 	var w Workspace
 	var out []string
-	if err := got.Each(&w, 1<<20, func(at kafka.Offset, key, value []byte) error {
-		out = append(out, fmt.Sprintf("%d %q %q", at, key, value))
+	if err := got.Each(&w, 1<<20, func(m Message) error {
+		out = append(out, fmt.Sprintf("%d %q %q", m.Offset, m.Key, m.Value))
 		return nil
 	}); err != nil {
 		t.Fatal(err)
@@ -88,6 +86,13 @@ func FuzzOld(f *testing.F) {
 			return
 		}
 		var w Workspace
-		_ = o.Each(&w, 1<<16, func(kafka.Offset, []byte, []byte) error { return nil })
+		_ = o.Each(&w, 1<<16, func(Message) error { return nil })
+		up, err := w.Upgrade(nil, o, 1<<16)
+		if err != nil {
+			return
+		}
+		if b, rest, err := Next(up); err != nil || len(rest) > 0 || !b.Valid() || b.LastOffset() != o.Offset() {
+			t.Fatalf("%v, %d bytes left of a batch that ends at %d, not %d", err, len(rest), b.LastOffset(), o.Offset())
+		}
 	})
 }

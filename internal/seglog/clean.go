@@ -12,8 +12,8 @@ import (
 )
 
 // ErrUncleanable says that a pass will fail again until settings change: not one
-// batch of keys fits into the memory, a segment would grow too large, the log
-// holds messages of format v0 or v1.
+// batch of keys fits into the memory, a segment would grow too large, a message
+// of format v0 or v1 cannot be read.
 var ErrUncleanable = errors.New("log cannot be cleaned")
 
 // ErrChanged says that the log was truncated, or lost segments, under a pass.
@@ -63,13 +63,14 @@ type Cleaning struct {
 	last  map[kafka.ProducerID]lastRecord
 	truns uint32
 
-	limits  CleanLimits
-	work    batch.Workspace
-	keys    *keyMap
-	txns    *cleanedTxns
-	groups  [][]*segment
-	horizon kafka.WallMs // latest of the tombstones and markers that stay
-	Stats   CleanStats
+	limits   CleanLimits
+	work     batch.Workspace
+	upgraded []byte // the last one
+	keys     *keyMap
+	txns     *cleanedTxns
+	groups   [][]*segment
+	horizon  kafka.WallMs // latest of the tombstones and markers that stay
+	Stats    CleanStats
 }
 
 // PrepareCleaning begins a pass over what d allows, after a swap under way was
@@ -144,7 +145,8 @@ func (c *Cleaning) Map(limits CleanLimits) error {
 // End is the first offset that the pass does not clean.
 func (c *Cleaning) End() kafka.Offset { return c.keys.latest + 1 }
 
-// walk gives every batch of a segment from an offset on, checked.
+// walk gives every batch of a segment from an offset on, checked; messages of
+// format v0 and v1 as batches of format v2, as which they are written again.
 func (c *Cleaning) walk(s *segment, from kafka.Offset, f func(b batch.Batch) (goOn bool, err error)) error {
 	ix, err := c.log.indexOf(s)
 	if err != nil {
@@ -161,14 +163,16 @@ func (c *Cleaning) walk(s *segment, from kafka.Offset, f func(b batch.Batch) (go
 		if err == io.EOF {
 			return nil
 		}
-		if err == nil && e.magic < 2 {
-			return fmt.Errorf("%s: %w: it holds messages of format v%d", c.log.path(s.base, extLog), ErrUncleanable, e.magic)
-		}
 		if err == nil {
 			err = checkCRC(&e, buf)
 		}
 		if err == nil {
 			err = c.limits.Pace(len(buf))
+		}
+		if err == nil && e.magic < 2 {
+			if buf, err = c.upgrade(buf); err != nil {
+				return fmt.Errorf("%s: %w: the message of format v%d at offset %d: %v", c.log.path(s.base, extLog), ErrUncleanable, e.magic, e.base, err)
+			}
 		}
 		goOn := false
 		if err == nil {
@@ -181,6 +185,17 @@ func (c *Cleaning) walk(s *segment, from kafka.Offset, f func(b batch.Batch) (go
 			return nil
 		}
 	}
+}
+
+// upgrade gives an entry of format v0 or v1 as a batch, valid until the next call.
+// What cannot be read was taken from a client in a time when brokers did not look
+// into it; nobody knows that the disk has damaged it, so it stays.
+func (c *Cleaning) upgrade(entry []byte) ([]byte, error) {
+	o, _, err := batch.NextOld(entry)
+	if err == nil {
+		c.upgraded, err = c.work.Upgrade(c.upgraded[:0], o, maxExpandedBytes)
+	}
+	return c.upgraded, err
 }
 
 // void tells a segment that was deleted meanwhile from one that has been lost.

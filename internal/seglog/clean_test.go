@@ -22,6 +22,7 @@ type stored struct {
 	key, value []byte // nil: null
 	ts         kafka.WallMs
 	aborted    bool
+	old        bool // in format v0 or v1, which have no headers
 }
 
 // keyed is a compacted log with a model of it: every record ever appended.
@@ -38,7 +39,9 @@ type keyed struct {
 	jobs    []RemovalJob
 }
 
-func newKeyed(t testing.TB, fsys vfs.FS, seed uint64) *keyed {
+// newKeyed opens an empty log, or one that is not empty any more if before is there
+// and writes its files.
+func newKeyed(t testing.TB, fsys vfs.FS, seed uint64, before ...func(*keyed)) *keyed {
 	k := &keyed{
 		bed: newBed(t, fsys), rnd: rand.New(rand.NewPCG(seed, 5)), now: testNow,
 		records: map[kafka.Offset]*stored{}, seqs: map[kafka.ProducerID]kafka.Sequence{}, open: map[kafka.ProducerID][]kafka.Offset{},
@@ -53,6 +56,9 @@ func newKeyed(t testing.TB, fsys vfs.FS, seed uint64) *keyed {
 	k.cfg.RetentionMs = -1
 	k.cfg.MinCleanableRatio = 0
 	k.cfg.DeleteRetentionMs = 1000
+	if len(before) > 0 {
+		before[0](k)
+	}
 	k.bed.open()
 	return k
 }
@@ -230,8 +236,7 @@ func (k *keyed) consume(upper kafka.Offset) []seen {
 	last := kafka.NoOffset
 	for rest := k.readAll(k.l.StartOffset()); len(rest) > 0; {
 		var b batch.Batch
-		b, rest, err = batch.Next(rest)
-		ok(k.t, err)
+		b, rest = nextBatch(k.t, rest)
 		for len(aborted) > 0 && aborted[0].FirstOffset <= b.LastOffset() {
 			bad[aborted[0].ProducerID] = true
 			aborted = aborted[1:]
@@ -258,7 +263,7 @@ func (k *keyed) consume(upper kafka.Offset) []seen {
 			}
 			m := k.records[s.o]
 			if m == nil || !bytes.Equal(m.key, s.key) || !bytes.Equal(m.value, s.value) || (m.value == nil) != (s.value == nil) || m.ts != s.ts ||
-				len(r.Headers) != 1 || string(r.Headers[0].Value) != fmt.Sprint(s.o) {
+				m.old != (len(r.Headers) == 0) || !m.old && string(r.Headers[0].Value) != fmt.Sprint(s.o) {
 				k.t.Fatalf("record at %d is %+v, appended was %+v", s.o, s, m)
 			}
 			if m.aborted && s.o < upper && !bad[b.ProducerID()] {
@@ -311,9 +316,7 @@ func (k *keyed) checkIndex() {
 	begun := map[kafka.ProducerID]bool{}
 	for rest := k.readAll(k.l.StartOffset()); len(rest) > 0; {
 		var b batch.Batch
-		var err error
-		b, rest, err = batch.Next(rest)
-		ok(k.t, err)
+		b, rest = nextBatch(k.t, rest)
 		m, isMarker, err := producerstate.ParseMarker(b)
 		ok(k.t, err)
 		switch {
@@ -374,7 +377,11 @@ func TestHC126CompactionAgainstAModel(t *testing.T) {
 	}
 	for seed := range seeds {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			k := newKeyed(t, memFS(t), seed)
+			var prefix []func(*keyed)
+			if seed%4 == 1 {
+				prefix = append(prefix, (*keyed).prehistory)
+			}
+			k := newKeyed(t, memFS(t), seed, prefix...)
 			for range 5 {
 				k.traffic(5 + k.rnd.IntN(40))
 				if k.rnd.IntN(2) == 0 {
@@ -451,7 +458,11 @@ func crashedPass(t *testing.T, power bool, seed uint64, n int) (crashed bool) {
 	t.Helper()
 	mem := memFS(t)
 	fault := vfs.NewFault(mem)
-	k := newKeyed(t, fault, seed)
+	var prefix []func(*keyed)
+	if seed == 2 {
+		prefix = append(prefix, (*keyed).prehistory)
+	}
+	k := newKeyed(t, fault, seed, prefix...)
 	k.codecs = []batch.Codec{batch.None, batch.None, batch.None, batch.Snappy}
 	k.cfg.SegmentBytes = 600
 	k.traffic(40)

@@ -125,9 +125,9 @@ func (l *loader) old(buf []byte) (next kafka.Offset, rest []byte, err error) {
 	if err != nil {
 		return 0, nil, err
 	}
-	err = o.Each(&l.work, maxExpandedBytes, func(at kafka.Offset, key, value []byte) error {
+	err = o.Each(&l.work, maxExpandedBytes, func(m batch.Message) error {
 		l.records++
-		return l.record(at, kafka.NoProducerID, &batch.Record{Key: key, Value: value})
+		return l.record(m.Offset, kafka.NoProducerID, &batch.Record{Key: m.Key, Value: m.Value})
 	})
 	return o.Offset() + 1, rest, err
 }

@@ -1,0 +1,155 @@
+package seglog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"strings"
+	"testing"
+
+	"moldau/internal/batch"
+	"moldau/internal/kafka"
+	"moldau/internal/vfs"
+)
+
+// oldEntry makes an entry of format v0 or v1.
+func oldEntry(magic, attributes byte, o kafka.Offset, ts kafka.WallMs, key, value []byte) []byte {
+	body := []byte{magic, attributes}
+	if magic == 1 {
+		body = binary.BigEndian.AppendUint64(body, uint64(ts))
+	}
+	for _, b := range [][]byte{key, value} {
+		if b == nil {
+			body = append(body, 0xff, 0xff, 0xff, 0xff)
+			continue
+		}
+		body = append(binary.BigEndian.AppendUint32(body, uint32(len(b))), b...)
+	}
+	out := binary.BigEndian.AppendUint64(nil, uint64(o))
+	out = binary.BigEndian.AppendUint32(out, uint32(len(body)+4))
+	out = binary.BigEndian.AppendUint32(out, crc32.ChecksumIEEE(body))
+	return append(out, body...)
+}
+
+// prehistory writes segments of messages and sets in formats v0 and v1, as a
+// cluster has them that is older than Kafka 0.11. Before the log is opened.
+func (k *keyed) prehistory() {
+	k.t.Helper()
+	ok(k.t, k.fs.MkdirAll(k.dir))
+	next := kafka.Offset(0)
+	for magic := range byte(2) {
+		base, data := next, []byte(nil)
+		for range 6 + k.rnd.IntN(10) {
+			data = append(data, k.oldSet(magic, &next)...)
+		}
+		for k.records[next-1] == nil { // a segment ends where the next one begins
+			next--
+		}
+		patchNew(k.t, k.fs, seg(k.bed, base, extLog))
+		patch(k.t, k.fs, seg(k.bed, base, extLog), func([]byte) []byte { return data })
+	}
+}
+
+// oldSet makes one entry from next on.
+func (k *keyed) oldSet(magic byte, next *kafka.Offset) []byte {
+	k.t.Helper()
+	first, n, codec := *next, 1, batch.None
+	if k.rnd.IntN(2) == 0 {
+		n, codec = 1+k.rnd.IntN(4), []batch.Codec{batch.Gzip, batch.Snappy, batch.LZ4}[k.rnd.IntN(3)]
+	}
+	var set []byte
+	last, newest := first, kafka.NoTimestamp
+	for range n {
+		last = *next
+		*next += 1 + kafka.Offset(k.rnd.IntN(2))
+		r := &stored{key: fmt.Appendf(nil, "k%d", k.rnd.IntN(12)), ts: kafka.NoTimestamp, old: true}
+		if magic == 1 {
+			r.ts = k.now - kafka.WallMs(k.rnd.IntN(1000))
+			newest = max(newest, r.ts)
+		}
+		if k.rnd.IntN(4) > 0 {
+			r.value = bytes.Repeat([]byte{byte('a' + k.rnd.IntN(26))}, k.rnd.IntN(60))
+		}
+		k.records[last] = r
+		at := last
+		if magic == 1 && codec != batch.None {
+			at -= first
+		}
+		set = append(set, oldEntry(magic, 0, at, r.ts, r.key, r.value)...)
+	}
+	if codec == batch.None {
+		return set
+	}
+	packed, err := batch.Compress(nil, codec, map[batch.Codec]int{batch.Gzip: -1, batch.LZ4: 9}[codec], set)
+	ok(k.t, err)
+	return oldEntry(magic, byte(codec), last, newest, nil, packed)
+}
+
+// nextBatch splits the first batch off what was read, or the first old entry, in
+// the form in which a cleaner would write it.
+func nextBatch(t testing.TB, buf []byte) (b batch.Batch, rest []byte) {
+	t.Helper()
+	if buf[16] == 2 {
+		b, rest, err := batch.Next(buf)
+		ok(t, err)
+		return b, rest
+	}
+	o, rest, err := batch.NextOld(buf)
+	ok(t, err)
+	var w batch.Workspace
+	up, err := w.Upgrade(nil, o, 1<<20)
+	ok(t, err)
+	return up, rest
+}
+
+// Messages of formats v0 and v1 are compacted with the rest, and what stays of
+// them becomes format v2; with them came the oldest keys of a cluster. Fails if
+// walk refuses them, or upgrade is left out.
+func TestOldFormatsAreCompacted(t *testing.T) {
+	k := newKeyed(t, memFS(t), 1, (*keyed).prehistory)
+	for range 3 {
+		k.traffic(30)
+		k.roll()
+		k.mustCompact()
+		k.check(k.stableEnd(), k.l.CleanedTo())
+		k.now += 5000 // tombstones go
+	}
+	if len(k.rep.Cuts) > 0 {
+		t.Fatalf("%+v", k.rep)
+	}
+	old := 0
+	for rest := k.readAll(0); len(rest) > 0; {
+		if rest[16] < 2 {
+			old++
+		}
+		_, rest = nextBatch(t, rest)
+	}
+	if old > 0 {
+		t.Errorf("%d entries of old formats are left", old)
+	}
+}
+
+// An old set that cannot be read, which brokers of its time did not look into,
+// neither takes the partition offline nor is lost. Fails if walk gives its error as
+// that of a damaged file.
+func TestOldSetThatCannotBeReadStays(t *testing.T) {
+	k := &keyed{bed: newBed(t, memFS(t)), records: map[kafka.Offset]*stored{}, stable: kafka.NoOffset, limits: CleanLimits{MapBytes: 1 << 20, LoadFactor: 0.9, Pace: func(int) error { return nil }}}
+	k.cfg.MinCleanableRatio = 0
+	ok(t, k.fs.MkdirAll(k.dir))
+	data := oldEntry(0, byte(batch.Gzip), 0, 0, nil, []byte("not gzip"))
+	patchNew(t, k.fs, seg(k.bed, 0, extLog))
+	patch(t, k.fs, seg(k.bed, 0, extLog), func([]byte) []byte { return data })
+	k.bed.open()
+	ok(t, k.l.Roll(k.now))
+	k.flush()
+	_, err := k.compact()
+	var damage *CorruptError
+	if !errors.Is(err, ErrUncleanable) || errors.As(err, &damage) || !strings.Contains(err.Error(), "format v0 at offset 0") {
+		t.Errorf("compaction: %v", err)
+	}
+	if got, err := vfs.ReadFile(k.fs, seg(k.bed, 0, extLog)); err != nil || !bytes.Equal(got, data) {
+		t.Errorf("the log holds %d bytes, %d were there: %v", len(got), len(data), err)
+	}
+}
