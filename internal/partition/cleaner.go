@@ -10,6 +10,7 @@ import (
 
 	"moldau/internal/kafka"
 	"moldau/internal/seglog"
+	"moldau/internal/vfs"
 )
 
 // cleaner compacts the logs of a store: log.cleaner.threads goroutines, each of
@@ -351,7 +352,7 @@ func (c *cleaner) failed(t *task, err error) {
 // troubled decides whose trouble an error is. Called with the partition's mu held.
 func (c *cleaner) troubled(p *Partition, err error) {
 	switch {
-	case full(err): // the next pass may find room
+	case vfs.Exhausted(err): // the next pass may find room
 		p.dir.full(err)
 	case diskTrouble(err):
 		p.dir.fail(err)

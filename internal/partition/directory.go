@@ -107,7 +107,7 @@ func (d *directory) fail(err error) {
 // fullEvery bounds how often a full disk is reported.
 const fullEvery = 10 * time.Second
 
-// full reports a full disk.
+// full reports a full disk, or that no file can be opened.
 func (d *directory) full(err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -115,6 +115,10 @@ func (d *directory) full(err error) {
 		return
 	}
 	d.lastFull = time.Now()
+	if vfs.NoDescriptor(err) {
+		d.log.Error("no file can be opened; what needs one fails until it can: raise the limit of open files, of this process or of the system", "dir", d.Path, "error", err)
+		return
+	}
 	d.log.Error("disk is full; appends fail until there is room: free space, or lower retention.bytes or retention.ms of large topics", "dir", d.Path, "error", err)
 }
 

@@ -10,6 +10,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/seglog"
 	"moldau/internal/seglog/logdir"
+	"moldau/internal/vfs"
 )
 
 // removals are files and folders to be deleted later.
@@ -226,7 +227,7 @@ func (s *Store) flushAgain(kafka.Now) {
 		log, due := p.log.Load(), p.unflushed && !p.closed
 		p.mu.Unlock()
 		if due && log != nil && !noRoom {
-			noRoom = full(p.flushTo(log.EndOffset()))
+			noRoom = vfs.Exhausted(p.flushTo(log.EndOffset()))
 		}
 	})
 	if noRoom {

@@ -11,6 +11,7 @@ import (
 	"moldau/internal/metadata"
 	"moldau/internal/seglog"
 	"moldau/internal/seglog/logdir"
+	"moldau/internal/vfs"
 )
 
 // found is a log folder that belongs to a partition of the metadata.
@@ -120,7 +121,7 @@ func (s *Store) markBoot() {
 		}
 		switch err := logdir.WriteBootMark(s.opts.FS, d.Path, s.opts.Boot); {
 		case err == nil:
-		case full(err):
+		case vfs.Exhausted(err):
 			d.full(err)
 		default:
 			d.fail(err)

@@ -5,6 +5,7 @@ import (
 
 	"moldau/internal/kafka"
 	"moldau/internal/seglog"
+	"moldau/internal/vfs"
 )
 
 // marks are what the checkpoint files say about a damaged log. They stay in the
@@ -64,7 +65,7 @@ func (s *Store) createFailed(p *Partition, err error) {
 	p.mu.Lock()
 	p.broken = err
 	p.mu.Unlock()
-	if !full(err) {
+	if !vfs.Exhausted(err) {
 		p.dir.fail(fmt.Errorf("create %s: %w", p.tp, err))
 		return
 	}
@@ -98,7 +99,7 @@ func (s *Store) remake(p *Partition, now kafka.WallMs) bool {
 	log, err := s.createLog(p.topic, p.tp, p.dir, p.Settings(), now)
 	if err != nil {
 		s.createFailed(p, err)
-		return !full(err)
+		return !vfs.Exhausted(err)
 	}
 	p.mu.Lock()
 	p.unmade, p.broken = false, nil

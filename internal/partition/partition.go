@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"syscall"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
 	"moldau/internal/producerstate"
 	"moldau/internal/replica"
 	"moldau/internal/seglog"
+	"moldau/internal/vfs"
 )
 
 // Partition is one replica on this broker.
@@ -248,7 +248,7 @@ func (p *Partition) publish(log *seglog.Log) {
 // appendFailed decides what an error of the log means. Called with mu held.
 func (p *Partition) appendFailed(err error) kafka.ErrorCode {
 	switch {
-	case full(err):
+	case vfs.Exhausted(err):
 		p.dir.full(err)
 		if log := p.log.Load(); log.Offline() != nil {
 			p.dir.fail(err)
@@ -258,9 +258,6 @@ func (p *Partition) appendFailed(err error) kafka.ErrorCode {
 	}
 	return kafka.ErrKafkaStorageError
 }
-
-// full tells whether an error is that of a full disk.
-func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // errGone says that the log went away before it was flushed.
 var errGone = errors.New("the log has gone")
@@ -322,7 +319,7 @@ func (p *Partition) flushed(log *seglog.Log, err error) (rose bool) {
 		p.idDurable, p.unflushed = true, false
 		p.dir.recoveryMoved.Store(true)
 		return p.raise(log.RecoveryPoint())
-	case full(err) && log.Offline() == nil:
+	case vfs.Exhausted(err) && log.Offline() == nil:
 		p.dir.full(err)
 		p.unflushed = true
 		p.store.unflushed.Store(true)

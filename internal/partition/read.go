@@ -6,6 +6,7 @@ import (
 	"moldau/internal/kafka"
 	"moldau/internal/replica"
 	"moldau/internal/seglog"
+	"moldau/internal/vfs"
 	"moldau/internal/wire"
 )
 
@@ -130,6 +131,8 @@ func (p *Partition) readError(log *seglog.Log, err error) kafka.ErrorCode {
 		return kafka.ErrOffsetOutOfRange
 	case errors.As(err, &corrupt):
 		p.breakDown(err, p.marksOf(log))
+	case vfs.NoDescriptor(err):
+		p.dir.full(err)
 	default:
 		p.dir.fail(err)
 	}

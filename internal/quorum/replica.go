@@ -11,6 +11,7 @@ import (
 	"moldau/internal/metadata"
 	"moldau/internal/raft"
 	"moldau/internal/record"
+	"moldau/internal/vfs"
 )
 
 // Executor does what takes long away from the replica. Each calls work on any
@@ -317,7 +318,10 @@ func (q *Replica) fail(err error) {
 
 // advice says what to do about an error, if anybody can.
 func advice(dir string, err error) error {
-	if noRoom(err) {
+	switch {
+	case vfs.NoDescriptor(err):
+		return fmt.Errorf("no file could be opened in %s: raise the limit of open files, of this process or of the system, then start again; nothing that was acknowledged is lost", dir)
+	case vfs.Exhausted(err):
 		return fmt.Errorf("the disk of %s is full: free space there, then start again; nothing that was acknowledged is lost", dir)
 	}
 	return nil

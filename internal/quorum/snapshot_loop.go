@@ -1,14 +1,13 @@
 package quorum
 
 import (
-	"errors"
 	"fmt"
-	"syscall"
 	"time"
 
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
 	"moldau/internal/raft"
+	"moldau/internal/vfs"
 )
 
 // snapshots decides when a snapshot is due. Its counters restart only when a
@@ -61,7 +60,7 @@ func (q *Replica) maybeSnapshot() {
 	id := kafka.OffsetAndEpoch{Offset: p.EndOffset, Epoch: p.Epoch}
 	voters, kraft := q.core.VotersAt(id.Offset)
 	w, err := q.store.NewSnapshot(id, p.TimestampMs, now.Wall, kraft, voters)
-	if noRoom(err) {
+	if vfs.Exhausted(err) {
 		q.putOff(err)
 		return
 	}
@@ -79,7 +78,7 @@ func (q *Replica) maybeSnapshot() {
 		if err == nil {
 			err = w.Freeze()
 		}
-		if noRoom(err) {
+		if vfs.Exhausted(err) {
 			if failed := w.Abort(); failed != nil {
 				return failed
 			}
@@ -91,7 +90,7 @@ func (q *Replica) maybeSnapshot() {
 // snapshotDone offers the new snapshot and trims what it made superfluous.
 func (q *Replica) snapshotDone(id kafka.OffsetAndEpoch, err error) {
 	q.snap.running = false
-	if noRoom(err) {
+	if vfs.Exhausted(err) {
 		q.putOff(err)
 		return
 	}
@@ -131,6 +130,3 @@ func (q *Replica) putOff(err error) {
 	now := q.opts.Clock().Mono
 	q.snap.resume, q.snap.oldest = now.Add(putOffFor), min(q.snap.oldest, now)
 }
-
-// noRoom tells whether the disk is full.
-func noRoom(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }

@@ -251,7 +251,9 @@ func (l *Log) roll(now kafka.WallMs, base kafka.Offset) error {
 	if !old.named {
 		// Two rolls without a flush in between. The names must become durable in
 		// order, else a power loss could leave the later segment alone.
-		if err := l.fs().SyncDir(l.Dir()); err != nil {
+		if err := l.fs().SyncDir(l.Dir()); vfs.NoDescriptor(err) {
+			return fmt.Errorf("%s: roll: %w", l.Dir(), err) // before anything has changed
+		} else if err != nil {
 			return l.fail(err)
 		}
 		old.named = true

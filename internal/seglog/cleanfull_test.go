@@ -85,13 +85,13 @@ func fullDiskPass(t *testing.T, after string, n, times int) bool {
 	if err == nil {
 		return false
 	}
-	if !full(err) || k.l.Offline() != nil {
+	if !vfs.Exhausted(err) || k.l.Offline() != nil {
 		t.Fatalf("operation %d: %v, offline %v", n, err, k.l.Offline())
 	}
 	k.check(end, 0)
 	switch after {
 	case "goes on": // as long as it is full, nothing happens
-		if _, err := k.compact(); err != nil && (!full(err) || k.l.Offline() != nil) {
+		if _, err := k.compact(); err != nil && (!vfs.Exhausted(err) || k.l.Offline() != nil) {
 			t.Fatalf("operation %d, again: %v", n, err)
 		}
 		k.check(end, 0)

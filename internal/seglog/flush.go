@@ -65,6 +65,7 @@ func (j *FlushJob) EndOffset() kafka.Offset { return j.end }
 func (j *FlushJob) Run() error {
 	j.ran = true
 	j.err = j.run()
+	j.full = j.full || vfs.NoDescriptor(j.err)
 	return j.err
 }
 
@@ -90,7 +91,7 @@ func (j *FlushJob) run() error {
 	if j.writeEpochs {
 		if err := vfs.WriteFileAtomic(l.fs(), l.Dir()+"/"+epochFile, j.epochs.appendTo(nil)); err != nil {
 			// The old file is still there, and what was synced before is durable.
-			j.full = full(err)
+			j.full = vfs.Exhausted(err)
 			return err
 		}
 	} else if j.syncDir {

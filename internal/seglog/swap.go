@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"syscall"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -262,7 +261,7 @@ func (l *Log) ResumeSwap() ([]RemovalJob, error) {
 	for ; len(w.steps) > 0; w.steps = w.steps[1:] {
 		switch err := l.swapStep(w.steps[0]); {
 		case err == nil:
-		case full(err):
+		case vfs.Exhausted(err):
 			return nil, fmt.Errorf("%s: swap: %w", l.Dir(), err)
 		default:
 			return nil, l.fail(fmt.Errorf("swap: %w", err))
@@ -285,9 +284,6 @@ func (l *Log) swapStep(s swapStep) error {
 	}
 	return err
 }
-
-// full tells whether an error is a full disk.
-func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // unchanged tells whether the segments of a group are still in the log as they
 // were, and may still be cleaned.
