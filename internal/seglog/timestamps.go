@@ -220,15 +220,16 @@ var errFound = errors.New("found")
 
 // searchBatch finds the first record of one batch.
 func (l *Log) searchBatch(h *handle, e *entry, ts kafka.WallMs, from kafka.Offset) (found TimestampOffset, ok bool, err error) {
-	if e.magic < 2 {
-		return TimestampOffset{Timestamp: e.maxTs, Offset: e.last, Epoch: kafka.NoEpoch}, true, nil
-	}
 	if e.size > maxEntryBytes {
 		return found, false, fmt.Errorf("%w: batch of %d bytes", batch.ErrCorrupt, e.size)
 	}
 	b := make(batch.Batch, e.size)
 	if _, err := h.file.ReadAt(b, e.pos); err != nil {
 		return found, false, err
+	}
+	if e.magic < 2 {
+		found, ok = searchOld(batch.Old(b), e, ts, from)
+		return found, ok, nil
 	}
 	records := b.Records()
 	if b.Codec() != batch.None {
@@ -256,4 +257,29 @@ func (l *Log) searchBatch(h *handle, e *entry, ts kafka.WallMs, from kafka.Offse
 		return found, true, nil
 	}
 	return TimestampOffset{}, false, err
+}
+
+// maxOldLookupBytes bounds what a set of format v1 may expand to when a timestamp is
+// looked for in it.
+const maxOldLookupBytes = 64 << 20
+
+// searchOld finds the first message of an entry of format v0 or v1. Of a set that
+// cannot be read, or is too large to look into, it gives the last one, with the
+// timestamp that the set has.
+func searchOld(o batch.Old, e *entry, ts kafka.WallMs, from kafka.Offset) (found TimestampOffset, ok bool) {
+	var w batch.Workspace
+	err := o.Each(&w, maxOldLookupBytes, func(m batch.Message) error {
+		if m.Timestamp >= ts && m.Offset >= from {
+			found = TimestampOffset{Timestamp: m.Timestamp, Offset: m.Offset, Epoch: kafka.NoEpoch}
+			return errFound
+		}
+		return nil
+	})
+	switch err {
+	case nil:
+		return TimestampOffset{}, false
+	case errFound:
+		return found, true
+	}
+	return TimestampOffset{Timestamp: e.maxTs, Offset: e.last, Epoch: kafka.NoEpoch}, true
 }
