@@ -3,6 +3,7 @@ package partition
 import (
 	"errors"
 
+	"moldau/internal/batch"
 	"moldau/internal/kafka"
 	"moldau/internal/replica"
 	"moldau/internal/seglog"
@@ -131,6 +132,8 @@ func (p *Partition) readError(log *seglog.Log, err error) kafka.ErrorCode {
 		return kafka.ErrOffsetOutOfRange
 	case errors.As(err, &corrupt):
 		p.breakDown(err, p.marksOf(log))
+	case errors.Is(err, batch.ErrCorrupt): // what a client stored, in a batch whose checksum is right
+		return kafka.ErrCorruptMessage
 	case vfs.NoDescriptor(err):
 		p.dir.full(err)
 	default:

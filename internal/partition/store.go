@@ -10,7 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"moldau/internal/batch"
 	"moldau/internal/config"
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
@@ -92,10 +91,6 @@ func New(opts Options) *Store {
 		Deadlines: NewDeadlines(func() kafka.Mono { return opts.Now().Mono }),
 		flushes:   make(chan *Partition, flushQueue), stop: make(chan struct{}),
 	}
-	s.env.Decompress = func(codec batch.Codec, records []byte) ([]byte, error) {
-		var w batch.Workspace
-		return w.DecompressAll(codec, records, maxLookupBytes)
-	}
 	s.env.Jitter = func(n int64) int64 { return int64(opts.Random() % uint64(n)) }
 	s.tune(metadata.Empty())
 	s.cleaner = cleaner{store: s, wake: make(chan struct{})}
@@ -108,9 +103,6 @@ func New(opts Options) *Store {
 const (
 	// never is the flush.ms of a topic that asks for no flushes by time.
 	never = 1<<63 - 1
-	// maxLookupBytes bounds the memory of looking for a timestamp in a
-	// compressed batch.
-	maxLookupBytes = 64 << 20
 	// flushQueue bounds the rolled segments that wait to be flushed; more wait
 	// for the next checkpoint.
 	flushQueue = 1024

@@ -48,10 +48,6 @@ func newKeyed(t testing.TB, fsys vfs.FS, seed uint64, before ...func(*keyed)) *k
 		stable: kafka.NoOffset, codecs: []batch.Codec{batch.None, batch.None, batch.None, batch.Snappy, batch.Snappy, batch.Gzip, batch.LZ4, batch.Zstd},
 		limits: CleanLimits{MapBytes: 1 << 20, LoadFactor: 0.9, BufferBytes: 1 << 10, Pace: func(int) error { return nil }},
 	}
-	k.env.Decompress = func(c batch.Codec, b []byte) ([]byte, error) {
-		var w batch.Workspace
-		return w.DecompressAll(c, b, 1<<20)
-	}
 	k.cfg.SegmentBytes = 1500
 	k.cfg.RetentionMs = -1
 	k.cfg.MinCleanableRatio = 0

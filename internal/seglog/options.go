@@ -6,7 +6,6 @@ import (
 	"math"
 	"sync/atomic"
 
-	"moldau/internal/batch"
 	"moldau/internal/kafka"
 )
 
@@ -70,9 +69,6 @@ const maxSegmentBytes = 1<<31 - 1
 // Env is what the logs of a node share.
 type Env struct {
 	Files *Files
-	// Decompress gives the records section of a compressed batch in plain. It is
-	// used by OffsetForTimestamp only; nil means that answers stop at the batch.
-	Decompress func(codec batch.Codec, records []byte) ([]byte, error)
 	// Jitter gives a random number in [0, n); n ≥ 1. Nil means no jitter.
 	Jitter func(n int64) int64
 	// ProducerExpirationMs is producer.id.expiration.ms, changeable at run time.

@@ -216,9 +216,8 @@ func (l *Log) searchTimestamp(s *segment, ts kafka.WallMs, from kafka.Offset) (T
 	}
 }
 
-var errFound = errors.New("found")
-
-// searchBatch finds the first record of one batch.
+// searchBatch finds the first record of one batch. ErrCorrupt says that its records
+// cannot be read, which a codec may find that is not the one that wrote them.
 func (l *Log) searchBatch(h *handle, e *entry, ts kafka.WallMs, from kafka.Offset) (found TimestampOffset, ok bool, err error) {
 	if e.size > maxEntryBytes {
 		return found, false, fmt.Errorf("%w: batch of %d bytes", batch.ErrCorrupt, e.size)
@@ -228,40 +227,27 @@ func (l *Log) searchBatch(h *handle, e *entry, ts kafka.WallMs, from kafka.Offse
 		return found, false, err
 	}
 	if e.magic < 2 {
-		found, ok = searchOld(batch.Old(b), e, ts, from)
+		found, ok := searchOld(batch.Old(b), e, ts, from)
 		return found, ok, nil
 	}
-	records := b.Records()
-	if b.Codec() != batch.None {
-		if l.env.Decompress == nil {
-			return TimestampOffset{Timestamp: e.maxTs, Offset: e.base, Epoch: e.epoch}, true, nil
+	var w batch.Workspace
+	err = w.EachStamp(b, func(at kafka.Offset, stamp kafka.WallMs) bool {
+		if ok = stamp >= ts && at >= from; ok {
+			found = TimestampOffset{Timestamp: stamp, Offset: at, Epoch: e.epoch}
 		}
-		if records, err = l.env.Decompress(b.Codec(), records); err != nil {
-			return found, false, fmt.Errorf("%s at offset %d: %w", l.Dir(), e.base, err)
-		}
-	}
-	err = batch.Each(records, b.Count(), func(r *batch.Record) error {
-		found = TimestampOffset{
-			Timestamp: b.BaseTimestamp() + kafka.WallMs(r.TimestampDelta),
-			Offset:    e.base + kafka.Offset(r.OffsetDelta), Epoch: e.epoch,
-		}
-		if b.LogAppendTime() {
-			found.Timestamp = e.maxTs
-		}
-		if found.Timestamp >= ts && found.Offset >= from {
-			return errFound
-		}
-		return nil
+		return !ok
 	})
-	if err == errFound {
-		return found, true, nil
+	if err != nil {
+		return found, false, fmt.Errorf("%s at offset %d: %w", l.Dir(), e.base, err)
 	}
-	return TimestampOffset{}, false, err
+	return found, ok, nil
 }
 
 // maxOldLookupBytes bounds what a set of format v1 may expand to when a timestamp is
 // looked for in it.
 const maxOldLookupBytes = 64 << 20
+
+var errFound = errors.New("found")
 
 // searchOld finds the first message of an entry of format v0 or v1. Of a set that
 // cannot be read, or is too large to look into, it gives the last one, with the
