@@ -2,6 +2,8 @@ package partition
 
 import (
 	"bytes"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -259,6 +261,55 @@ func TestFullDiskFailsAFlush(t *testing.T) {
 	if p.recoveryPoint() != 1 {
 		t.Errorf("recovery point %d", p.recoveryPoint())
 	}
+}
+
+// A disk that stays full does not keep another one's partitions from being flushed
+// again. Fails if flushAgain gives up at the first one that finds no room.
+func TestFullDiskIsNotTheOthers(t *testing.T) {
+	r := newRig(t, "/a", "/b").mustOpen()
+	var parts []*Partition
+	r.fs.Fail(vfs.Rule{Kinds: vfs.OpWrite, Match: "leader-epoch-checkpoint*", Times: -1, Err: unix.ENOSPC})
+	for i := range 8 {
+		p := r.part(r.topic(fmt.Sprint("t", i), []int{i % 2}, "flush.messages=1"), 0)
+		wantCode(t, p.Append(one("a"), true, testStart), kafka.ErrKafkaStorageError)
+		parts = append(parts, p)
+	}
+	r.fs.Heal()
+	full := parts[0].dir
+	r.fs.SetHook(func(op vfs.Op) error {
+		if op.Kind == vfs.OpWrite && strings.HasPrefix(op.Name, full.Path+"/") && strings.Contains(op.Name, "leader-epoch-checkpoint") {
+			return unix.ENOSPC
+		}
+		return nil
+	})
+	r.pass(2 * keeperIdle)
+	for _, p := range parts {
+		if done := p.HighWatermark() == 1; done != (p.dir != full) {
+			t.Errorf("%s in %s: high watermark %d", p.tp, p.dir.Path, p.HighWatermark())
+		}
+	}
+	r.fs.SetHook(nil)
+	r.pass(2 * keeperIdle)
+	for _, p := range parts {
+		wantValues(t, p, 0, "a")
+	}
+}
+
+// No descriptor for partition.metadata when the log is to be flushed for the first
+// time: that is made up for, and readers see the records then. Fails if the log is
+// flushed all the same, which leaves nothing to be done again.
+func TestTopicIDCannotBeFlushed(t *testing.T) {
+	r := newRig(t).mustOpen()
+	p := r.part(r.topic("t", []int{0}, "flush.messages=1"), 0)
+	r.fs.Fail(vfs.Rule{Kinds: vfs.OpOpen, Match: "partition.metadata", Times: -1, Err: unix.EMFILE})
+	wantCode(t, p.Append(one("a"), true, testStart), kafka.ErrKafkaStorageError)
+	r.pass(3 * keeperIdle)
+	if p.dir.failed.Load() || p.HighWatermark() != 0 {
+		t.Fatalf("directory failed %v, high watermark %d", p.dir.failed.Load(), p.HighWatermark())
+	}
+	r.fs.Heal()
+	r.pass(2 * keeperIdle)
+	wantValues(t, p, 0, "a")
 }
 
 // A disk that is full when a topic is created: that partition is offline with

@@ -211,27 +211,30 @@ func (s *Store) flushDue(now kafka.Now) {
 		log, since := p.log.Load(), p.lastFlushMs
 		p.mu.Unlock()
 		if log != nil && since != 0 && int64(now.Wall-since) >= wait {
-			_ = p.flushTo(log.EndOffset()) // a failure has taken the directory offline
+			_ = p.flushTo(log.EndOffset()) // flushed has seen to a failure
 		}
 	})
 }
 
-// flushAgain flushes the partitions for which there was no room before.
+// flushAgain flushes the partitions for which there was no room before. One that
+// finds none yet speaks for its directory: others may be on a disk that has.
 func (s *Store) flushAgain(kafka.Now) {
 	if !s.unflushed.Swap(false) {
 		return
 	}
-	noRoom := false
+	noRoom := map[*directory]bool{}
 	s.each(func(p *Partition) {
 		p.mu.Lock()
 		log, due := p.log.Load(), p.unflushed && !p.closed
 		p.mu.Unlock()
-		if due && log != nil && !noRoom {
-			noRoom = vfs.Exhausted(p.flushTo(log.EndOffset()))
+		if due && log != nil && !noRoom[p.dir] {
+			noRoom[p.dir] = vfs.Exhausted(p.flushTo(log.EndOffset()))
 		}
 	})
-	if noRoom {
-		s.unflushed.Store(true)
+	for _, still := range noRoom {
+		if still {
+			s.unflushed.Store(true)
+		}
 	}
 }
 

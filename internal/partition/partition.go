@@ -296,12 +296,15 @@ func (p *Partition) flushTo(end kafka.Offset) error {
 	if !idDurable {
 		err = syncFile(p.store.opts.FS, log.Dir()+"/partition.metadata")
 	}
-	if runErr := job.Run(); err == nil {
-		err = runErr
+	ran := err == nil // else the recovery point would say that there is nothing left to do
+	if ran {
+		err = job.Run()
 	}
 	p.mu.Lock()
-	if doneErr := log.FlushDone(job); err == nil {
-		err = doneErr
+	if ran {
+		if doneErr := log.FlushDone(job); err == nil {
+			err = doneErr
+		}
 	}
 	rose := p.flushed(log, err)
 	p.mu.Unlock()
