@@ -188,7 +188,6 @@ func (s *Server) waitTurn(name string) bool {
 		now := s.now()
 		wait, full := s.gate.turn(name, now)
 		if wait == 0 && full == "" {
-			s.makeRoom() // a protected listener goes beyond the limit
 			s.mu.Unlock()
 			return true
 		}

@@ -130,7 +130,7 @@ func TestAPlaceIsPassedOn(t *testing.T) {
 // Other brokers and controllers are not locked out by clients: who comes through a
 // protected listener is let in, and the client that was idle for longest goes. The
 // same happens when the limit falls. Fails if full does not ask isProtected, if
-// turn's caller does not make room, or if that closes protected connections.
+// enter does not make room, or if that closes protected connections.
 func TestProtectedListenersAreLetIn(t *testing.T) {
 	l := Unlimited()
 	l.MaxConnections, l.CreationRate = 2, 0
@@ -163,4 +163,29 @@ func TestProtectedListenersAreLetIn(t *testing.T) {
 	send(t, r.dialTo(address.String()), frame(18, 2, nil))
 	r.waitHeld(1) // they cannot take all descriptors either
 	r.none("a connection came in that nobody can make room for")
+}
+
+// An address that has too many connections already closes nobody else's by coming
+// through a protected listener. Fails if room is made before its address is looked
+// at.
+func TestWhoIsRefusedTakesNoPlace(t *testing.T) {
+	r := newRig(t, Options{Protected: []string{"Inter"}})
+	address, err := r.s.Listen("INTER", "127.0.0.1:0", r.h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	idle, busy := r.served(), r.served()
+	l := Unlimited()
+	l.MaxConnections, l.MaxConnectionsPerIP = 2, 2
+	r.s.SetLimits(l)
+	for range 3 {
+		closedBy(t, r.dialTo(address.String()))
+	}
+	r.serve(idle)
+	r.serve(busy)
+	l.MaxConnectionsPerIP = 3
+	r.s.SetLimits(l)
+	r.serve(r.dialTo(address.String()))
+	closedBy(t, idle)
+	r.serve(busy)
 }

@@ -220,6 +220,7 @@ func (s *Server) enter(c *conn) (refuse string) {
 	}
 	s.conns[c] = struct{}{}
 	s.work.Add(1)
+	s.makeRoom() // a protected listener goes beyond the limit
 	return ""
 }
 
