@@ -7,23 +7,30 @@ const (
 	// decodeFactor is what kmsg may allocate per byte of a frame at most. Our own
 	// decoding of a Fetch, with its answer, stays below it too.
 	decodeFactor = 24
-	// memberBytes is what one protocol or assignment takes beside its bytes.
-	memberBytes = 64
+	// What one protocol takes beside its bytes, in the request and in the tables of
+	// its group, and one assignment until it has found its member.
+	protocolBytes   = 512
+	assignmentBytes = 256
 )
 
 // DecodeBytes estimates what a request takes in memory while it is served, its
 // frame included. Produce is decoded in place. JoinGroup and SyncGroup carry few
 // and large byte strings: with a factor for all, a large group could not be
-// served. A Fetch takes some 700 bytes for each partition of 16 to 33, until it
+// served. Of a JoinGroup's bytes there is one copy, the member's; of a SyncGroup's
+// there are two more, in the record and in its batch. A Fetch takes some 700 bytes for each partition of 16 to 33, until it
 // waits and gives its frame back.
 func DecodeBytes(frame []byte) int64 {
 	size := int64(len(frame))
 	switch PeekKey(frame) {
 	case KeyProduce:
 		return size
-	case keyJoinGroup, keySyncGroup:
+	case keyJoinGroup:
 		if n, ok := groupBlobs(frame); ok {
-			return min(2*size+memberBytes*int64(n), decodeFactor*size)
+			return 2*size + protocolBytes*int64(n)
+		}
+	case keySyncGroup:
+		if n, ok := groupBlobs(frame); ok {
+			return 4*size + assignmentBytes*int64(n)
 		}
 	}
 	return decodeFactor * size
