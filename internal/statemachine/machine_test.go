@@ -199,6 +199,17 @@ func TestAnEventThatIsTooLargeIsRefusedAlone(t *testing.T) {
 	}
 }
 
+// What a refused record was encoded in is not kept, for a hundred partitions and as
+// long as they live. Fails if encode keeps w.value.
+func TestMemoryOfRefusedRecordsIsNotKept(t *testing.T) {
+	w := newWorld(t).start()
+	w.ask(set{keys: []string{"a"}, value: 9, pad: 30_000}).want(t, nil, kafka.ErrRecordListTooLarge)
+	w.ask(key("b", 2)).want(t, "ok", 0)
+	if kept := cap(w.m.write.value) + cap(w.m.write.buf); kept > 4*w.log.limit {
+		t.Errorf("%d bytes are kept, a batch may have %d", kept, w.log.limit)
+	}
+}
+
 // A request that waits in the core gives its frame back; one that is answered
 // does not hear of it. Fails without Waits.
 func TestWaitsTellsOfRequestsInTheCore(t *testing.T) {

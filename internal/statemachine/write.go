@@ -38,7 +38,7 @@ func (w *writer) put(o *Options, wall kafka.WallMs, records []coordinator.Record
 	limit := o.Log.MaxBatchBytes()
 	if w.builder != nil {
 		mark := w.builder.Mark()
-		if w.encode(wall, records); w.builder.Size() <= limit {
+		if w.encode(o, wall, records); w.builder.Size() <= limit {
 			return true
 		}
 		w.builder.Rewind(mark)
@@ -50,14 +50,14 @@ func (w *writer) put(o *Options, wall kafka.WallMs, records []coordinator.Record
 	}
 	w.builder = batch.NewBuilder(buf, w.tip, o.Epoch)
 	w.builder.Codec = o.Codec
-	if w.encode(wall, records); w.builder.Size() <= limit {
+	if w.encode(o, wall, records); w.builder.Size() <= limit {
 		return true
 	}
 	w.builder = nil
 	return false
 }
 
-func (w *writer) encode(wall kafka.WallMs, records []coordinator.Record) {
+func (w *writer) encode(o *Options, wall kafka.WallMs, records []coordinator.Record) {
 	for i := range records {
 		r := &records[i]
 		w.key = record.AppendKey(w.key[:0], r.Key)
@@ -67,6 +67,9 @@ func (w *writer) encode(wall kafka.WallMs, records []coordinator.Record) {
 			value = w.value
 		}
 		w.builder.Add(wall, w.key, value)
+	}
+	if cap(w.value) > o.Log.MaxBatchBytes() {
+		w.value = nil // it was refused; each partition would keep the memory of its largest
 	}
 }
 
