@@ -113,11 +113,15 @@ func (o Old) Each(w *Workspace, limitBytes int64, f func(Message) error) error {
 	if err != nil {
 		return err
 	}
-	entries, shift, err := o.inner(set)
+	shift, err := o.shift(set)
 	if err != nil {
 		return err
 	}
-	for _, e := range entries {
+	for len(set) > 0 {
+		var e Old
+		if e, set, err = NextOld(set); err != nil {
+			return err
+		}
 		m, err := e.message()
 		if err != nil {
 			return err
@@ -132,23 +136,24 @@ func (o Old) Each(w *Workspace, limitBytes int64, f func(Message) error) error {
 	return nil
 }
 
-// inner splits a set, and tells what to add to its offsets.
-func (o Old) inner(set []byte) (messages []Old, shift kafka.Offset, err error) {
+// shift checks what a set is made of, and tells what to add to its offsets, which
+// the last one says. No list of the messages: it would take more than they do.
+func (o Old) shift(set []byte) (kafka.Offset, error) {
+	var last Old
 	for len(set) > 0 {
-		var m Old
-		if m, set, err = NextOld(set); err != nil {
-			return nil, 0, err
+		var err error
+		if last, set, err = NextOld(set); err != nil {
+			return 0, err
 		}
-		if m.codec() != None {
-			return nil, 0, fmt.Errorf("%w: a compressed set in a compressed set", ErrCorrupt)
+		if last.codec() != None {
+			return 0, fmt.Errorf("%w: a compressed set in a compressed set", ErrCorrupt)
 		}
-		messages = append(messages, m)
 	}
-	if len(messages) == 0 {
-		return nil, 0, fmt.Errorf("%w: a set without messages", ErrCorrupt)
+	switch {
+	case last == nil:
+		return 0, fmt.Errorf("%w: a set without messages", ErrCorrupt)
+	case o[posMagic] == 1:
+		return o.Offset() - last.Offset(), nil
 	}
-	if o[posMagic] == 1 {
-		shift = o.Offset() - messages[len(messages)-1].Offset()
-	}
-	return messages, shift, nil
+	return 0, nil
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -74,6 +75,30 @@ func TestOldFormats(t *testing.T) {
 	bl.Add(0, nil, nil)
 	if _, _, err := NextOld(bl.Finish()); err == nil {
 		t.Error("a batch of format v2 is taken for an old one")
+	}
+}
+
+// A set of the shortest messages takes its bytes, with what reading them to the end
+// costs, and no list beside that. Fails if Each splits the set before it goes on.
+func TestOldSetTakesItsBytes(t *testing.T) {
+	var set []Old
+	size := int64(0)
+	for i := range int64(100_000) {
+		set = append(set, oldMessage(i, 0, 0, nil, nil))
+		size += int64(len(set[i]))
+	}
+	o := oldSet(t, 99_999, 0, Gzip, false, set...)
+	var w Workspace
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	n := 0
+	if err := o.Each(&w, size, func(Message) error { n++; return nil }); err != nil || n != len(set) {
+		t.Fatal(n, err)
+	}
+	runtime.ReadMemStats(&after)
+	if took := int64(after.TotalAlloc - before.TotalAlloc); took > 5*size {
+		t.Errorf("%d bytes are taken for %d", took, size)
+
 	}
 }
 
