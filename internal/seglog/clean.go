@@ -158,7 +158,7 @@ func (c *Cleaning) walk(s *segment, from kafka.Offset, f func(b batch.Batch) (go
 	}
 	defer h.unpin()
 	r := newReaderOf(h.file, ix.floorOffset(int64(max(from-s.base, 0))), s.size.Load(), c.limits.BufferBytes)
-	for {
+	for next := s.base; ; {
 		e, buf, err := r.nextWhole()
 		if err == io.EOF {
 			return nil
@@ -170,7 +170,7 @@ func (c *Cleaning) walk(s *segment, from kafka.Offset, f func(b batch.Batch) (go
 			err = c.limits.Pace(len(buf))
 		}
 		if err == nil && e.magic < 2 {
-			if buf, err = c.upgrade(buf); err != nil {
+			if buf, err = c.upgrade(buf, next); err != nil {
 				return fmt.Errorf("%s: %w: the message of format v%d at offset %d: %v", c.log.path(s.base, extLog), ErrUncleanable, e.magic, e.base, err)
 			}
 		}
@@ -184,18 +184,27 @@ func (c *Cleaning) walk(s *segment, from kafka.Offset, f func(b batch.Batch) (go
 		if !goOn {
 			return nil
 		}
+		next = e.next()
 	}
 }
 
 // upgrade gives an entry of format v0 or v1 as a batch, valid until the next call.
 // What cannot be read was taken from a client in a time when brokers did not look
-// into it; nobody knows that the disk has damaged it, so it stays.
-func (c *Cleaning) upgrade(entry []byte) ([]byte, error) {
+// into it; nobody knows that the disk has damaged it, so it stays. So does a set
+// that begins below next, where the one before it ends: as a batch it would say so,
+// and recovery would cut the log there.
+func (c *Cleaning) upgrade(entry []byte, next kafka.Offset) ([]byte, error) {
 	o, _, err := batch.NextOld(entry)
 	if err == nil {
 		c.upgraded, err = c.work.Upgrade(c.upgraded[:0], o, maxExpandedBytes)
 	}
-	return c.upgraded, err
+	if err != nil {
+		return nil, err
+	}
+	if base := batch.Batch(c.upgraded).BaseOffset(); base < next {
+		return nil, fmt.Errorf("%w: the set begins at offset %d, the one before it ends at %d", batch.ErrCorrupt, base, next-1)
+	}
+	return c.upgraded, nil
 }
 
 // void tells a segment that was deleted meanwhile from one that has been lost.

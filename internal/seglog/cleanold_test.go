@@ -131,25 +131,32 @@ func TestOldFormatsAreCompacted(t *testing.T) {
 	}
 }
 
-// An old set that cannot be read, which brokers of its time did not look into,
-// neither takes the partition offline nor is lost. Fails if walk gives its error as
-// that of a damaged file.
+// An old set that cannot be read, which brokers of its time did not look into, or
+// that begins before the one before it has ended, neither takes the partition
+// offline nor is lost. Fails if walk gives its error as that of a damaged file, or
+// upgrade does not look where it begins.
 func TestOldSetThatCannotBeReadStays(t *testing.T) {
-	k := &keyed{bed: newBed(t, memFS(t)), records: map[kafka.Offset]*stored{}, stable: kafka.NoOffset, limits: CleanLimits{MapBytes: 1 << 20, LoadFactor: 0.9, Pace: func(int) error { return nil }}}
-	k.cfg.MinCleanableRatio = 0
-	ok(t, k.fs.MkdirAll(k.dir))
-	data := oldEntry(0, byte(batch.Gzip), 0, 0, nil, []byte("not gzip"))
-	patchNew(t, k.fs, seg(k.bed, 0, extLog))
-	patch(t, k.fs, seg(k.bed, 0, extLog), func([]byte) []byte { return data })
-	k.bed.open()
-	ok(t, k.l.Roll(k.now))
-	k.flush()
-	_, err := k.compact()
-	var damage *CorruptError
-	if !errors.Is(err, ErrUncleanable) || errors.As(err, &damage) || !strings.Contains(err.Error(), "format v0 at offset 0") {
-		t.Errorf("compaction: %v", err)
-	}
-	if got, err := vfs.ReadFile(k.fs, seg(k.bed, 0, extLog)); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("the log holds %d bytes, %d were there: %v", len(got), len(data), err)
+	packed, err := batch.Compress(nil, batch.Gzip, -1, append(oldEntry(1, 0, 0, 9, []byte("k"), nil), oldEntry(1, 0, 4, 9, []byte("l"), nil)...))
+	ok(t, err)
+	for why, data := range map[string][]byte{
+		"format v0 at offset 0":       oldEntry(0, byte(batch.Gzip), 0, 0, nil, []byte("not gzip")),
+		"begins at offset 3, the one": append(oldEntry(1, 0, 5, 9, []byte("m"), nil), oldEntry(1, byte(batch.Gzip), 7, 9, nil, packed)...),
+	} {
+		k := &keyed{bed: newBed(t, memFS(t)), records: map[kafka.Offset]*stored{}, stable: kafka.NoOffset, limits: CleanLimits{MapBytes: 1 << 20, LoadFactor: 0.9, Pace: func(int) error { return nil }}}
+		k.cfg.MinCleanableRatio = 0
+		ok(t, k.fs.MkdirAll(k.dir))
+		patchNew(t, k.fs, seg(k.bed, 0, extLog))
+		patch(t, k.fs, seg(k.bed, 0, extLog), func([]byte) []byte { return data })
+		k.bed.open()
+		ok(t, k.l.Roll(k.now))
+		k.flush()
+		_, err := k.compact()
+		var damage *CorruptError
+		if !errors.Is(err, ErrUncleanable) || errors.As(err, &damage) || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: compaction: %v", why, err)
+		}
+		if got, err := vfs.ReadFile(k.fs, seg(k.bed, 0, extLog)); err != nil || !bytes.Equal(got, data) {
+			t.Errorf("%s: the log holds %d bytes, %d were there: %v", why, len(got), len(data), err)
+		}
 	}
 }
