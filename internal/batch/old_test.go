@@ -98,7 +98,6 @@ func TestOldSetTakesItsBytes(t *testing.T) {
 	runtime.ReadMemStats(&after)
 	if took := int64(after.TotalAlloc - before.TotalAlloc); took > 5*size {
 		t.Errorf("%d bytes are taken for %d", took, size)
-
 	}
 }
 
