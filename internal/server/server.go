@@ -229,16 +229,23 @@ func (s *Server) listen(controllers bool) error {
 	return nil
 }
 
-// protectedListeners are those over which the cluster itself lives: the
-// controllers', and that of other brokers if clients have another.
-func protectedListeners(c *config.Server) []string {
-	list := slices.Clone(c.ControllerListeners)
+// protectedListeners are those over which the cluster itself lives, if clients have
+// others: the controllers', and that of other brokers.
+func protectedListeners(c *config.Server) (list []string) {
+	brokers := false // is there a listener that controllers do not have
 	for _, l := range c.Listeners {
-		if l.Name != c.InterBrokerListener && !c.IsControllerListener(l.Name) {
-			return append(list, c.InterBrokerListener)
+		if c.IsControllerListener(l.Name) {
+			continue
+		}
+		brokers = true
+		if l.Name != c.InterBrokerListener {
+			list = []string{c.InterBrokerListener}
 		}
 	}
-	return list
+	if !brokers {
+		return nil
+	}
+	return append(list, c.ControllerListeners...)
 }
 
 func networkOptions(c *config.Server, log *slog.Logger) network.Options {
