@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"moldau/internal/batch"
 	"moldau/internal/kafka"
@@ -158,5 +161,46 @@ func TestOldSetThatCannotBeReadStays(t *testing.T) {
 		if got, err := vfs.ReadFile(k.fs, seg(k.bed, 0, extLog)); err != nil || !bytes.Equal(got, data) {
 			t.Errorf("%s: the log holds %d bytes, %d were there: %v", why, len(got), len(data), err)
 		}
+	}
+}
+
+// Where messages have no timestamps, the age of their file counts for the compaction
+// lag and for retention, and compaction does not make it young. Fails if Dirt goes by
+// timestamps alone, or without keepAge.
+func TestAgeOfMessagesWithoutTimestamps(t *testing.T) {
+	dir := t.TempDir()
+	k := &keyed{bed: newBed(t, vfs.OS{}), records: map[kafka.Offset]*stored{}, stable: kafka.NoOffset, now: testNow, limits: CleanLimits{MapBytes: 1 << 20, LoadFactor: 0.9, Pace: func(int) error { return nil }}}
+	k.dir = dir + "/t-0"
+	ok(t, k.fs.MkdirAll(k.dir))
+	var data []byte
+	for o := range kafka.Offset(5) {
+		data = append(data, oldEntry(0, 0, o, 0, []byte("k"), fmt.Append(nil, o))...)
+	}
+	log := seg(k.bed, 0, extLog)
+	patchNew(t, k.fs, log)
+	patch(t, k.fs, log, func([]byte) []byte { return data })
+	k.bed.open()
+	ok(t, k.l.Roll(k.now))
+	k.flush()
+	const age = 600_000
+	then := time.UnixMilli(int64(testNow) - age)
+	ok(t, os.Chtimes(log, then, then))
+	k.cfg.MinCleanableRatio, k.cfg.MinCompactionLagMs = 0, age+1
+	if d, err := k.l.Dirt(k.now, 5); err != nil || d.DirtyBytes != 0 {
+		t.Errorf("before its time: %+v, %v", d, err)
+	}
+	k.cfg.MinCompactionLagMs = age - 1
+	k.mustCompact()
+	k.cfg.RetentionMs = age + 1
+	for want := range 2 {
+		jobs, err := k.l.Retain(k.now, 5)
+		if ok(t, err); len(jobs) != want {
+			info, _ := k.fs.Stat(log)
+			t.Errorf("retention of %d ms deletes %d segments, the file is of %d, not %d", k.cfg.RetentionMs, len(jobs), info.ModTimeMs, then.UnixMilli())
+		}
+		k.cfg.RetentionMs = age - 1
+	}
+	if entries, err := os.ReadDir(k.dir); err != nil || !slices.ContainsFunc(entries, func(e os.DirEntry) bool { return e.Name() == fileName(0, extLog+extDeleted) }) {
+		t.Error(entries, err)
 	}
 }

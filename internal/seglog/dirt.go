@@ -63,7 +63,7 @@ func (l *Log) Dirt(now kafka.WallMs, stable kafka.Offset) (Dirt, error) {
 	d.Upper = min(stable, l.active().base, l.recoveryPoint)
 	from := max(floorSegment(segs, d.First), 0)
 	for i := from; i < len(segs)-1 && c.MinCompactionLagMs > 0; i++ {
-		ts, err := l.largestTimestamp(segs[i])
+		ts, err := l.newest(segs[i])
 		if err != nil {
 			return d, err
 		}

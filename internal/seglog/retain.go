@@ -108,16 +108,17 @@ func (l *Log) expired(s *segment, now kafka.WallMs, retentionMs int64) (bool, er
 	if retentionMs < 0 {
 		return false, nil
 	}
+	ts, err := l.newest(s)
+	return err == nil && int64(now-ts) > retentionMs, err
+}
+
+// newest is the largest timestamp of a segment's records, or the time when its file
+// was changed if they have none (LogSegment.largestTimestamp).
+func (l *Log) newest(s *segment) (kafka.WallMs, error) {
 	ts, err := l.largestTimestamp(s)
-	if err != nil {
-		return false, err
+	if err != nil || ts >= 0 {
+		return ts, err
 	}
-	if ts < 0 {
-		info, err := l.fs().Stat(l.path(s.base, extLog))
-		if err != nil {
-			return false, err
-		}
-		ts = kafka.WallMs(info.ModTimeMs)
-	}
-	return int64(now-ts) > retentionMs, nil
+	info, err := l.fs().Stat(l.path(s.base, extLog))
+	return kafka.WallMs(info.ModTimeMs), err
 }

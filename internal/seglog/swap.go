@@ -88,6 +88,9 @@ func (w *cleanedFile) finish(group []*segment) (*Cleaned, error) {
 	if err == nil {
 		err = w.file.Datasync()
 	}
+	if err == nil && w.ix.maxTs < 0 {
+		err = w.keepAge(group[len(group)-1])
+	}
 	if err == nil {
 		err = write(extIndex, w.ix.ix.offsets.view())
 	}
@@ -115,6 +118,21 @@ func (w *cleanedFile) finish(group []*segment) (*Cleaned, error) {
 	s.index.Store(w.ix.ix)
 	out.seg = s
 	return out, nil
+}
+
+// keepAge gives the file the age of the one that ends with the same offset: without
+// timestamps retention and compaction lag go by that (Cleaner.cleanSegments).
+func (w *cleanedFile) keepAge(last *segment) error {
+	f, ok := w.file.(vfs.Dated)
+	if !ok {
+		return nil
+	}
+	info, err := w.c.log.fs().Stat(w.c.log.path(last.base, extLog))
+	if err != nil {
+		return void(last, err)
+	}
+	_ = f.SetModTime(info.ModTimeMs) // if the file system cannot, retention comes later
+	return nil
 }
 
 // drop closes and removes what was written.

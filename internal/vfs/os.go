@@ -225,6 +225,14 @@ func (f *osFile) Fd() uintptr { return uintptr(f.fd) }
 
 var _ Reserver = (*osFile)(nil)
 
+var _ Dated = (*osFile)(nil)
+
+// SetModTime sets the time of the last access as well.
+func (f *osFile) SetModTime(ms int64) error {
+	tv := unix.NsecToTimeval(ms * 1e6)
+	return pathError("futimes", f.name, unix.Futimes(f.fd, []unix.Timeval{tv, tv}))
+}
+
 // Reserve does nothing on file systems that know no such thing.
 func (f *osFile) Reserve(upToBytes int64) error {
 	err := unix.Fallocate(f.fd, unix.FALLOC_FL_KEEP_SIZE, 0, upToBytes)

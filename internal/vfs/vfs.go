@@ -82,6 +82,10 @@ type Descriptor interface{ Fd() uintptr }
 // file's size does not change; ENOSPC if there is no room.
 type Reserver interface{ Reserve(upToBytes int64) error }
 
+// Dated is implemented by files whose time of the last change can be set, in ms
+// since 1970.
+type Dated interface{ SetModTime(ms int64) error }
+
 // DirEntry is one name in a folder.
 type DirEntry struct {
 	Name  string
