@@ -62,6 +62,7 @@ func (h *Handler) findCoordinator(c *call) {
 		c.reply(resp)
 		return
 	}
+	resp.Coordinators = make([]kmsg.FindCoordinatorResponseCoordinator, 0, len(req.CoordinatorKeys))
 	for _, key := range req.CoordinatorKeys {
 		f := h.findOne(c, img, req.CoordinatorType, key)
 		r := kmsg.NewFindCoordinatorResponseCoordinator()

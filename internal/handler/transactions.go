@@ -19,6 +19,7 @@ func (h *Handler) describeTransactions(c *call) {
 		return
 	}
 	resp := kmsg.NewPtrDescribeTransactionsResponse()
+	resp.TransactionStates = make([]kmsg.DescribeTransactionsResponseTransactionState, 0, len(req.TransactionalIDs))
 	for _, id := range req.TransactionalIDs {
 		s := kmsg.NewDescribeTransactionsResponseTransactionState()
 		s.TransactionalID, s.ErrorCode = id, int16(kafka.ErrNotCoordinator)

@@ -1,8 +1,10 @@
 package wire
 
 const (
-	keyJoinGroup = 11
-	keySyncGroup = 14
+	keyFindCoordinator      = 10
+	keyJoinGroup            = 11
+	keySyncGroup            = 14
+	keyDescribeTransactions = 65
 
 	// decodeFactor is what kmsg may allocate per byte of a frame at most. Our own
 	// decoding of a Fetch, with its answer, stays below it too.
@@ -11,6 +13,9 @@ const (
 	// its group, and one assignment until it has found its member.
 	protocolBytes   = 512
 	assignmentBytes = 256
+	// nameBytes is what the answer about one coordinator or transaction takes, by
+	// whose name, of one byte or more, a request asks for it.
+	nameBytes = 1024
 )
 
 // DecodeBytes estimates what a request takes in memory while it is served, its
@@ -32,8 +37,27 @@ func DecodeBytes(frame []byte) int64 {
 		if n, ok := groupBlobs(frame); ok {
 			return 4*size + assignmentBytes*int64(n)
 		}
+	case keyFindCoordinator, keyDescribeTransactions:
+		return decodeFactor*size + nameBytes*int64(names(frame))
 	}
 	return decodeFactor * size
+}
+
+// names counts the keys of a FindCoordinator or the ids of a DescribeTransactions; 0
+// if the frame is not one, or asks for one coordinator only.
+func names(frame []byte) int {
+	r := NewReader(frame)
+	key, version := r.Int16(), r.Int16()
+	if key == keyFindCoordinator && version < 4 {
+		return 0
+	}
+	r.Int32() // correlation id
+	r.NullableString(false)
+	r.SkipTags()
+	if key == keyFindCoordinator {
+		r.Int8() // kind
+	}
+	return r.ArrayLen(true, 1)
 }
 
 // groupBlobs counts a JoinGroup's protocols or a SyncGroup's assignments; ok is
