@@ -96,7 +96,7 @@ func TestOldSetTakesItsBytes(t *testing.T) {
 		t.Fatal(n, err)
 	}
 	runtime.ReadMemStats(&after)
-	if took := int64(after.TotalAlloc - before.TotalAlloc); took > 5*size {
+	if took := int64(after.TotalAlloc - before.TotalAlloc); took > 6*size {
 		t.Errorf("%d bytes are taken for %d", took, size)
 	}
 }

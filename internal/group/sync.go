@@ -89,7 +89,7 @@ func (c *Coordinator) assignmentFor(w *waiter, n *member) {
 // assign takes the leader's assignments and writes the generation down. A
 // member that the leader left out has an empty assignment (HC-098).
 func (c *Coordinator) assign(m *classic, q *kmsg.SyncGroupRequest) {
-	given := map[string][]byte{}
+	given := make(map[string][]byte, len(q.GroupAssignment))
 	for _, a := range q.GroupAssignment {
 		given[a.MemberID] = a.MemberAssignment
 	}
