@@ -11,7 +11,7 @@ const (
 	decodeFactor = 24
 	// What one protocol takes beside its bytes, in the request and in the tables of
 	// its group, and one assignment until it has found its member.
-	protocolBytes   = 640
+	protocolBytes   = 576
 	assignmentBytes = 256
 	// nameBytes is what the answer about one coordinator or transaction takes, by
 	// whose name, of one byte or more, a request asks for it.
