@@ -154,6 +154,9 @@ func dialTo(t testing.TB, addr string) *client {
 // send writes a request in a version and returns its correlation id.
 func (c *client) send(req kmsg.Request, version int16) int32 {
 	c.t.Helper()
+	if _, bench := c.t.(*testing.B); !bench {
+		must(c.t, c.conn.SetDeadline(time.Now().Add(patience))) // of this answer
+	}
 	c.corr++
 	req.SetVersion(version)
 	f := kmsg.NewRequestFormatter(kmsg.FormatterClientID("raw"))
