@@ -254,6 +254,9 @@ func (c *client) trouble(code kafka.ErrorCode) {
 	c.w.after(c.w.ms(20, 120), c.live(c.join))
 }
 
+// impostor marks assignments of a member that does not lead.
+const impostor = "impostor "
+
 func (c *client) sync(joined *kmsg.JoinGroupResponse) {
 	c.state = syncing
 	q := kmsg.NewPtrSyncGroupRequest()
@@ -263,10 +266,10 @@ func (c *client) sync(joined *kmsg.JoinGroupResponse) {
 		c.w.values++
 		q.GroupAssignment = shareOut(joined.Members, fmt.Sprintf("%s/%d", c.memberID, c.w.values))
 	}
-	if len(q.GroupAssignment) == 0 && c.w.chance(10) {
+	if joined.LeaderID != c.memberID && c.w.chance(10) {
 		// It does not lead and assigns everything to itself: nobody listens.
 		c.w.values++
-		q.GroupAssignment = shareOut([]kmsg.JoinGroupResponseMember{{MemberID: c.memberID}}, fmt.Sprintf("impostor %s/%d", c.memberID, c.w.values))
+		q.GroupAssignment = shareOut([]kmsg.JoinGroupResponseMember{{MemberID: c.memberID}}, fmt.Sprintf("%s%s/%d", impostor, c.memberID, c.w.values))
 	}
 	member, generation := c.memberID, c.generation
 	check := func(body any) {

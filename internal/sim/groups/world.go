@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"moldau/internal/coordinator"
@@ -308,6 +309,9 @@ func (w *world) checkSync(c *client, member string, generation int32, a assignme
 	w.counts.Synced++
 	if a.by == "" {
 		return // nothing was assigned to it
+	}
+	if strings.HasPrefix(a.by, impostor) {
+		w.violate("generation %d of %s has the assignments of a member that does not lead: %s", generation, c.group, a.by)
 	}
 	k := generationKey{c.group, generation}
 	if by, ok := w.assigned[k]; ok && by != a.by {
