@@ -133,8 +133,9 @@ func TestAPlaceIsPassedOn(t *testing.T) {
 // turn's caller does not make room, or if that closes protected connections.
 func TestProtectedListenersAreLetIn(t *testing.T) {
 	l := Unlimited()
+	l.Protected = []string{"Inter"}
+	r := newRig(t, Options{Limits: &l})
 	l.MaxConnections, l.CreationRate = 2, 0
-	r := newRig(t, Options{Protected: []string{"Inter"}})
 	address, err := r.s.Listen("INTER", "127.0.0.1:0", r.h)
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ type taker struct {
 func takers() []taker {
 	return []taker{
 		{[]string{"max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", "max.connection.creation.rate"},
-			func(s *Server, l config.Layers) { s.network.SetLimits(limitsOf(l, s.opts.Config.Listeners)) }},
+			func(s *Server, l config.Layers) { s.network.SetLimits(limitsOf(l, s.opts.Config)) }},
 	}
 }
 
@@ -43,7 +43,7 @@ func (s *Server) follow(d *metadata.Delta, img *metadata.Image) {
 
 // limitsOf reads the limits of connections; a value that does not parse, which
 // another node's check let through, does not limit.
-func limitsOf(l config.Layers, listeners []config.Listener) network.Limits {
+func limitsOf(l config.Layers, c *config.Server) network.Limits {
 	number := func(name string, otherwise int) int {
 		v, _ := l.BrokerValue(name)
 		n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 32)
@@ -59,8 +59,9 @@ func limitsOf(l config.Layers, listeners []config.Listener) network.Limits {
 	limits.CreationRate = number("max.connection.creation.rate", limits.CreationRate)
 	text, _ := l.BrokerValue("max.connections.per.ip.overrides")
 	limits.PerIPOverrides, _ = config.ParsePerIPOverrides(text)
+	limits.Protected = protectedListeners(c)
 	limits.Listeners = map[string]network.ListenerLimits{}
-	for _, listener := range listeners {
+	for _, listener := range c.Listeners {
 		name := strings.ToLower(listener.Name)
 		own := network.ListenerLimits{
 			MaxConnections: number(config.ListenerPrefix+name+".max.connections", -1),

@@ -242,10 +242,10 @@ func protectedListeners(c *config.Server) []string {
 }
 
 func networkOptions(c *config.Server, log *slog.Logger) network.Options {
-	limits := limitsOf(config.Layers{Static: c.Static}, c.Listeners)
+	limits := limitsOf(config.Layers{Static: c.Static}, c)
 	o := network.Options{
 		MaxRequestBytes: int(c.Long("socket.request.max.bytes")), BudgetBytes: c.Long("queued.max.request.bytes"),
-		Limits: &limits, Protected: protectedListeners(c),
+		Limits: &limits,
 		IdleTimeout: time.Duration(c.Long("connections.max.idle.ms")) * time.Millisecond, Log: log,
 	}
 	// Kafka's default of 100 KiB costs throughput; only a configured size counts.
