@@ -20,7 +20,7 @@ func goroutines(t *testing.T, of string) int {
 // without the loop over conns, without shut, or if waitTurn does not look at stop.
 func TestAListenerIsClosedAlone(t *testing.T) {
 	l := Unlimited()
-	l.Listeners = map[string]ListenerLimits{"extra": {2, -1}}
+	l.Listeners = map[string]ListenerLimits{"extra": {2, -1}, "rated": {-1, 0}}
 	r := newRig(t, Options{Limits: &l})
 	const accepts, runs = "network.(*Server).accept(", "network.(*conn).run("
 	other := r.served()
@@ -55,6 +55,15 @@ func TestAListenerIsClosedAlone(t *testing.T) {
 		t.Errorf("%d connections, %d held back", r.s.Connections(), r.s.Held())
 	}
 	r.s.CloseListener("EXTRA") // nothing is there
+
+	if address, err = r.s.Listen("RATED", "127.0.0.1:0", r.h); err != nil {
+		t.Fatal(err)
+	}
+	waits = r.dialTo(address.String())
+	r.waitHeld(1) // and nobody's end wakes it
+	r.s.CloseListener("RATED")
+	closedBy(t, waits)
+	r.waitHeld(0)
 }
 
 // Under its name a listener can be opened again, at the same port, and has its
@@ -95,15 +104,15 @@ func TestProtectionFollowsTheLimits(t *testing.T) {
 	inner := r.served()
 	client := r.dialTo(address.String())
 	r.serve(client)
-	l.MaxConnections, l.Protected = 2, []string{"plaintext"}
+	l.MaxConnections, l.Protected = 1, []string{"plaintext"}
 	r.s.SetLimits(l)
-	r.served() // the client makes room
-	closedBy(t, client)
+	closedBy(t, client) // it makes room
 	r.serve(inner)
-	l.Protected = nil
-	r.s.SetLimits(l)
 	r.dial()
-	r.waitHeld(1) // protected no more
+	r.waitHeld(1) // nobody can, for this one
+	l.MaxConnections, l.Protected = 2, nil
+	r.s.SetLimits(l)
+	r.waitHeld(0)
 }
 
 // A Server that is closed does not open listeners, and closes what it is given.

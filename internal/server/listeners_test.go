@@ -81,7 +81,7 @@ func (c *client) brokersIn(version int16, topic string) string {
 // refuses and has closed its connections, those of others live on; after a restart
 // what is stored is in force, and deleting it brings back what the properties say.
 // Fails if apply does not open or drop, if follow does not tell ports, or if
-// serveClients does not apply.
+// register does not apply.
 func TestListenersComeAndGo(t *testing.T) {
 	n := start(t, threeListeners...)
 	c := n.dial()
@@ -235,7 +235,8 @@ func TestLimitsOfAListenerThatWasAdded(t *testing.T) {
 
 // Without advertised.listeners a listener that was added is told to others from the
 // next start on, and none can be removed. An address changes at a start only. Fails
-// if reached takes what the properties say, or apply moves a listener that is served.
+// if reached takes what the properties say, if apply moves a listener that is served,
+// or if drop leaves one open that is only held.
 func TestListenersThatAreAdvertised(t *testing.T) {
 	n := start(t, threeListeners[1])
 	c := n.dial()
@@ -248,7 +249,12 @@ func TestListenersThatAreAdvertised(t *testing.T) {
 	c.listen(bothListen, kafka.ErrInvalidRequest)
 	c.listen("", kafka.ErrInvalidRequest)
 	c.alive()
+	was := n.addr
 	n.restart()
+	if conn, err := net.Dial("tcp", was); err == nil {
+		conn.Close()
+		t.Error("the address that the properties say is open as well")
+	}
 	for _, name := range []string{"PLAINTEXT", "EXTRA"} {
 		address := n.opened(name, true)
 		if got := dialTo(t, address).brokers("t"); got != "1 "+address+" leader 1 NONE" {

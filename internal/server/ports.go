@@ -231,7 +231,6 @@ func (p *ports) serveControllers() error {
 
 // serveClients lets clients in.
 func (p *ports) serveClients() error {
-	p.apply()
 	p.changing.Lock()
 	for _, o := range p.list(false) {
 		if err := p.serve(o, false); err != nil {
@@ -243,7 +242,7 @@ func (p *ports) serveClients() error {
 	p.letIn = true
 	p.mu.Unlock()
 	p.changing.Unlock()
-	p.apply() // what was wanted since
+	p.apply() // what was wanted since the broker registered
 	return nil
 }
 
