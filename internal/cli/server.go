@@ -156,13 +156,11 @@ func runServer(ctx context.Context, o server.Options, out io.Writer) error {
 // announce says in a few lines where the node is and what to type next.
 func announce(out io.Writer, s *server.Server, c *config.Server, took time.Duration) {
 	first := ""
-	for _, l := range c.Advertised {
-		if !c.IsControllerListener(l.Name) {
-			if first == "" {
-				first = l.Address()
-			}
-			fmt.Fprintf(out, "%s listens on %s\n", l.Name, l.Address())
+	for _, l := range s.Listeners() {
+		if first == "" {
+			first = l.Address()
 		}
+		fmt.Fprintf(out, "%s listens on %s\n", l.Name, l.Address())
 	}
 	for _, d := range c.LogDirs {
 		if abs, err := filepath.Abs(d); err == nil {

@@ -45,9 +45,9 @@ func DynamicKey(name string) *Key {
 }
 
 // CheckBroker checks all dynamic settings that a broker, or with cluster all
-// brokers, would have; l are the layers of this broker as they are now
-// (DynamicBrokerConfig.validate).
-func CheckBroker(l Layers, proposed map[string]string, cluster bool) error {
+// brokers, would have instead of those of now; l are the layers of this broker as
+// they are now (DynamicBrokerConfig.validate).
+func CheckBroker(l Layers, now, proposed map[string]string, cluster bool) error {
 	if err := CheckDynamicNames(proposed, cluster); err != nil {
 		return err
 	}
@@ -62,7 +62,13 @@ func CheckBroker(l Layers, proposed map[string]string, cluster bool) error {
 			return err
 		}
 	}
-	return nil
+	names := sortedNames(proposed)
+	for _, name := range sortedNames(now) {
+		if _, ok := proposed[name]; !ok {
+			names = append(names, name)
+		}
+	}
+	return checkListeners(l, after, names)
 }
 
 // CheckDynamicNames tells whether the settings can be set at run time, and at this
@@ -72,6 +78,10 @@ func CheckDynamicNames(proposed map[string]string, cluster bool) error {
 	var values error
 	for _, name := range sortedNames(proposed) {
 		k := DynamicKey(name)
+		if plain := PlainName(name); cluster && plain != name && !ofConnections(plain) {
+			own = append(own, name)
+			continue
+		}
 		switch {
 		case k == nil:
 			continue
@@ -97,6 +107,12 @@ func CheckDynamicNames(proposed map[string]string, cluster bool) error {
 		return fmt.Errorf("Cannot update these configs at default cluster level, broker id must be specified: [%s]", strings.Join(own, ", "))
 	}
 	return nil
+}
+
+// ofConnections tells whether a setting of one listener bounds its connections, or
+// sizes their pool (DynamicBrokerConfig.ClusterLevelListenerConfigs).
+func ofConnections(plain string) bool {
+	return plain == "max.connections" || plain == "max.connection.creation.rate" || plain == "num.network.threads"
 }
 
 // perListener tells whether a setting of keys and certificates must name its
@@ -228,11 +244,10 @@ func checkCordoned(_, l Layers) error {
 // checkFixed refuses what Kafka changes at run time and this version only at a
 // start, so that nobody believes it has changed.
 func checkFixed(before, after Layers) error {
-	for _, name := range []string{"listeners", "listener.security.protocol.map", "principal.builder.class"} {
-		was, _ := before.BrokerValue(name)
-		if v, _ := after.BrokerValue(name); !slices.Equal(SplitList(v), SplitList(was)) {
-			return fmt.Errorf("%s cannot be changed while this server runs; change it in the properties file and start again", name)
-		}
+	const name = "principal.builder.class"
+	was, _ := before.BrokerValue(name)
+	if v, _ := after.BrokerValue(name); v != was {
+		return fmt.Errorf("%s cannot be changed while this server runs; change it in the properties file and start again", name)
 	}
 	return nil
 }

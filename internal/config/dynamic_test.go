@@ -54,20 +54,29 @@ func TestCheckBrokerAsKafkaDoes(t *testing.T) {
 		{false, "cordoned.log.dirs=nowhere", "Missing entries : nowhere"},
 		{false, "cordoned.log.dirs=*", ""},
 		{false, "cordoned.log.dirs=/tmp/kafka-logs", ""},
+		{true, "listener.name.plaintext.foo.bar=x", "default cluster level"},
 		// Not Kafka's: what this version cannot do is not promised.
-		{false, "listeners=PLAINTEXT://h:1", "start again"},
-		{false, "listeners=PLAINTEXT://:9092", ""}, // as it is
+		{false, "principal.builder.class=x", "start again"},
 	} {
-		proposed := map[string]string{}
-		for _, kv := range strings.Split(q.set, ";") {
-			k, v, _ := strings.Cut(kv, "=")
-			proposed[k] = v
-		}
-		err := CheckBroker(Layers{}, proposed, q.cluster)
+		err := CheckBroker(Layers{Static: FromMap(combined)}, nil, settings(q.set), q.cluster)
 		if got := errorText(err); (got == "") != (q.says == "") || !strings.Contains(got, q.says) {
 			t.Errorf("%s (cluster %v): %q, want %q", q.set, q.cluster, got, q.says)
 		}
 	}
+}
+
+// combined are the properties of a node that is broker and controller.
+var combined = settings("process.roles=broker,controller;controller.listener.names=CONTROLLER;listeners=PLAINTEXT://:9092,CONTROLLER://:9093")
+
+// settings reads key=value;key=value.
+func settings(text string) map[string]string {
+	out := map[string]string{}
+	for _, kv := range strings.Split(text, ";") {
+		if k, v, ok := strings.Cut(kv, "="); ok {
+			out[k] = v
+		}
+	}
+	return out
 }
 
 func errorText(err error) string {

@@ -38,7 +38,7 @@ func (l Listener) Address() string {
 // parseListeners reads a list of NAME://host:port and looks the protocols up.
 func parseListeners(key, text string, protocols map[string]kafka.SecurityProtocol) ([]Listener, error) {
 	var out []Listener
-	names, ports := map[string]bool{}, map[string]bool{}
+	names := map[string]bool{}
 	for _, item := range SplitList(text) {
 		l, err := parseListener(item)
 		if err != nil {
@@ -52,15 +52,31 @@ func parseListeners(key, text string, protocols map[string]kafka.SecurityProtoco
 			return nil, fmt.Errorf("%s: each listener must have a different name, but %s is there twice", key, l.Name)
 		}
 		names[l.Name] = true
-		if at := l.Address(); key == "listeners" && l.Port != 0 && ports[at] {
-			return nil, fmt.Errorf("%s: each listener must have a different port, but %s is there twice", key, at)
-		} else {
-			ports[at] = true
-		}
 		out = append(out, l)
+	}
+	if key == "advertised.listeners" {
+		return out, nil
+	}
+	for i, l := range out {
+		for _, o := range out[:i] {
+			if l.Port != 0 && l.Port == o.Port && !otherFamily(l.Host, o.Host) {
+				return nil, fmt.Errorf("%s: each listener must have a different port, but %s and %s have %d; only an IPv4 and an IPv6 address may share one", key, o.Name, l.Name, l.Port)
+			}
+		}
 	}
 	return out, nil
 }
+
+// otherFamily tells whether one is an IPv4 address and the other an IPv6 address,
+// which can share a port (CoreUtils.listenerListToEndPoints).
+func otherFamily(a, b string) bool {
+	x, err := netip.ParseAddr(a)
+	y, err2 := netip.ParseAddr(b)
+	return err == nil && err2 == nil && x.Is4() != y.Is4()
+}
+
+// hostChars are what Kafka takes in a host: names, IPv4 and IPv6 with a zone.
+const hostChars = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:[]"
 
 func parseListener(item string) (Listener, error) {
 	name, rest, ok := strings.Cut(item, "://")
@@ -69,7 +85,7 @@ func parseListener(item string) (Listener, error) {
 		host, port = rest[:i], rest[i+1:]
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
-	if !ok || name == "" || err != nil {
+	if !ok || name == "" || err != nil || strings.Trim(host, hostChars) != "" {
 		return Listener{}, fmt.Errorf("%q is not of the form NAME://host:port", item)
 	}
 	if strings.HasPrefix(host, "[") && strings.HasSuffix(host, "]") {
@@ -88,13 +104,19 @@ func parseProtocols(text string) (map[string]kafka.SecurityProtocol, error) {
 		known[p.String()] = p
 	}
 	out := map[string]kafka.SecurityProtocol{}
-	for _, item := range SplitList(text) {
+	spelled := map[string]string{}
+	for _, item := range SplitList(strings.TrimRight(text, ", ")) {
 		name, proto, _ := strings.Cut(item, ":")
 		p, ok := known[strings.ToUpper(strings.TrimSpace(proto))]
 		if !ok {
 			return nil, fmt.Errorf("listener.security.protocol.map: %q is not of the form NAME:PROTOCOL with PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL", item)
 		}
-		out[strings.ToUpper(strings.TrimSpace(name))] = p
+		name = strings.TrimSpace(name)
+		key := strings.ToUpper(name)
+		if other, twice := spelled[key]; twice && other != name {
+			return nil, fmt.Errorf("listener.security.protocol.map: %s and %s are the same listener; name it once", other, name)
+		}
+		out[key], spelled[key] = p, name
 	}
 	return out, nil
 }

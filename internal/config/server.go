@@ -36,22 +36,17 @@ type Voter struct {
 
 // Server holds the static settings of this node, checked.
 type Server struct {
-	NodeID              kafka.NodeID
-	Broker, Controller  bool       // process.roles
-	Listeners           []Listener // all that this node opens
-	Advertised          []Listener // how others reach each of Listeners; ports 0 are filled in later
-	ControllerListeners []string   // controller.listener.names
-	InterBrokerListener string
-	Voters              []Voter  // controller.quorum.voters
-	BootstrapServers    []string // controller.quorum.bootstrap.servers
-	LogDirs             []string
-	MetadataLogDir      string
-	Rack                string
+	NodeID kafka.NodeID
+	Listening
+	Voters           []Voter  // controller.quorum.voters
+	BootstrapServers []string // controller.quorum.bootstrap.servers
+	LogDirs          []string
+	MetadataLogDir   string
+	Rack             string
 	// Unknown lists the keys that the table does not have, in order.
 	Unknown []string
 
 	static map[string]string
-	hidden map[string]bool // listeners that advertised.listeners leaves out
 }
 
 // NewServer checks properties and gives the typed settings. An error says what
@@ -124,7 +119,6 @@ func (s *Server) identity() error {
 	if len(roles) == 0 {
 		return errors.New("process.roles is missing; a node that is everything says process.roles=broker,controller")
 	}
-	s.Broker, s.Controller = slices.Contains(roles, "broker"), slices.Contains(roles, "controller")
 	id, broker := s.static["node.id"], s.static["broker.id"]
 	switch {
 	case id == "" && (broker == "" || broker == "-1"):
@@ -142,124 +136,15 @@ func (s *Server) identity() error {
 }
 
 func (s *Server) listeners() error {
-	protocols, err := parseProtocols(s.Text("listener.security.protocol.map"))
+	l, err := NewListening(Layers{Static: s.Static})
 	if err != nil {
 		return err
 	}
-	s.ControllerListeners = upper(SplitList(s.Text("controller.listener.names")))
-	if len(s.ControllerListeners) == 0 {
-		return errors.New("controller.listener.names is missing; name the listener of the controllers, e.g. controller.listener.names=CONTROLLER")
-	}
-	if _, set := s.static["listener.security.protocol.map"]; !set {
-		// As Kafka: without a map of one's own, controller listeners are plaintext.
-		for _, name := range s.ControllerListeners {
-			if _, ok := protocols[name]; !ok {
-				protocols[name] = kafka.Plaintext
-			}
-		}
-	}
-	if s.Listeners, err = parseListeners("listeners", s.Text("listeners"), protocols); err != nil {
-		return err
-	}
-	if err := s.checkRoles(protocols); err != nil {
-		return err
-	}
-	return s.advertised(protocols)
-}
-
-// checkRoles: the listeners are those that the roles need (KafkaConfig.validateValues).
-func (s *Server) checkRoles(protocols map[string]kafka.SecurityProtocol) error {
-	var clients, controllers int
-	for _, l := range s.Listeners {
-		if s.IsControllerListener(l.Name) {
-			controllers++
-		} else {
-			clients++
-		}
-		if l.Protocol != kafka.Plaintext {
-			return fmt.Errorf("listener %s uses %s, which this version does not offer yet; use PLAINTEXT", l.Name, l.Protocol)
-		}
-	}
-	switch {
-	case s.Controller && controllers == 0:
-		return fmt.Errorf("process.roles has controller, but listeners has none of controller.listener.names; add e.g. %s://:9093 to listeners", s.ControllerListeners[0])
-	case !s.Controller && controllers > 0:
-		return errors.New("listeners has a controller listener, but process.roles has no controller; remove it from listeners")
-	case s.Broker && clients == 0:
-		return errors.New("process.roles has broker, but listeners has only controller listeners; add e.g. PLAINTEXT://:9092")
-	case !s.Broker && clients > 0:
-		return errors.New("process.roles is controller only, but listeners has others than controller.listener.names; remove them")
-	case !s.Controller && s.Flag("controller.quorum.auto.join.enable"):
+	s.Listening = *l
+	if !s.Controller && s.Flag("controller.quorum.auto.join.enable") {
 		return errors.New("controller.quorum.auto.join.enable is for controllers, but process.roles has broker only; remove it")
 	}
-	explicit := strings.ToUpper(s.Text("inter.broker.listener.name"))
-	for _, name := range s.ControllerListeners {
-		_, known := protocols[name]
-		switch {
-		case s.Controller && !slices.ContainsFunc(s.Listeners, func(l Listener) bool { return l.Name == name }):
-			return fmt.Errorf("controller.listener.names has %s, which listeners does not have; add it there or remove it here", name)
-		case !known:
-			return fmt.Errorf("controller.listener.names has %s, for which no security protocol is defined; add %s:PLAINTEXT to listener.security.protocol.map", name, name)
-		case name == explicit:
-			return fmt.Errorf("inter.broker.listener.name is %s, which controller.listener.names has too; brokers need a listener of their own", name)
-		}
-	}
 	return nil
-}
-
-func (s *Server) advertised(protocols map[string]kafka.SecurityProtocol) error {
-	s.Advertised = slices.Clone(s.Listeners)
-	if text, ok := s.static["advertised.listeners"]; ok && text != "" {
-		given, err := parseListeners("advertised.listeners", text, protocols)
-		if err != nil {
-			return err
-		}
-		for _, g := range given {
-			i := slices.IndexFunc(s.Advertised, func(l Listener) bool { return l.Name == g.Name })
-			if i < 0 {
-				return fmt.Errorf("advertised.listeners has %s, which listeners does not have; add it there or remove it here", g.Name)
-			}
-			s.Advertised[i] = g
-		}
-		s.hidden = map[string]bool{}
-		for _, l := range s.Listeners {
-			s.hidden[l.Name] = !s.IsControllerListener(l.Name) && !slices.ContainsFunc(given, func(g Listener) bool { return g.Name == l.Name })
-		}
-	}
-	for _, l := range s.Advertised {
-		if l.Host == "0.0.0.0" || l.Host == "::" {
-			return fmt.Errorf("advertised.listeners cannot use %s, to which nobody can connect; set advertised.listeners=%s://<a name of this host>:%d", l.Host, l.Name, l.Port)
-		}
-	}
-	s.InterBrokerListener = strings.ToUpper(s.Text("inter.broker.listener.name"))
-	if s.InterBrokerListener == "" && s.Broker {
-		s.InterBrokerListener = kafka.Plaintext.String()
-		if !s.Advertises(s.InterBrokerListener) {
-			for _, l := range s.Listeners {
-				if s.Advertises(l.Name) {
-					s.InterBrokerListener = l.Name
-					break
-				}
-			}
-		}
-	} else if s.Broker && !slices.ContainsFunc(s.Listeners, func(l Listener) bool { return l.Name == s.InterBrokerListener }) {
-		return fmt.Errorf("inter.broker.listener.name is %s, which listeners does not have; add it there", s.InterBrokerListener)
-	}
-	if s.Broker && !s.Advertises(s.InterBrokerListener) {
-		return fmt.Errorf("advertised.listeners leaves out %s, over which brokers talk to each other; add it there", s.InterBrokerListener)
-	}
-	return nil
-}
-
-// Advertises tells whether the broker tells others of one of its listeners.
-func (s *Server) Advertises(name string) bool {
-	return !s.IsControllerListener(name) && !s.hidden[name] &&
-		slices.ContainsFunc(s.Listeners, func(l Listener) bool { return l.Name == name })
-}
-
-// IsControllerListener tells whether the listener is for controllers.
-func (s *Server) IsControllerListener(name string) bool {
-	return slices.Contains(s.ControllerListeners, name)
 }
 
 func (s *Server) quorum() error {
@@ -303,11 +188,4 @@ func (s *Server) directories() error {
 		s.MetadataLogDir = s.LogDirs[0]
 	}
 	return nil
-}
-
-func upper(names []string) []string {
-	for i := range names {
-		names[i] = strings.ToUpper(names[i])
-	}
-	return names
 }

@@ -102,6 +102,16 @@ type Layers struct {
 	Static  Lookup // the properties file and --set
 }
 
+// set gives the value of a broker setting that somebody set under this very name.
+func (l Layers) set(name string) (string, bool) {
+	for _, layer := range []Lookup{l.Broker, l.Default, l.Static} {
+		if v, ok := layer.get(name); ok {
+			return v, true
+		}
+	}
+	return "", false
+}
+
 // brokerValue gives what the broker setting amounts to.
 func (l Layers) brokerValue(names []synonym) (string, bool) {
 	for _, s := range names {

@@ -167,8 +167,12 @@ func (h *Handler) lookAtBroker(name string, proposed map[string]string) verdict 
 	if why := h.notThisNode(name); name != "" && why != "" {
 		return verdict{kafka.ErrInvalidRequest, why, true}
 	}
-	layers := partition.LayersOf(h.opts.Image(), h.opts.Static, h.opts.Self, "")
-	if err := config.CheckBroker(layers, proposed, name == ""); err != nil {
+	img, now := h.opts.Image(), map[string]string{}
+	for _, s := range img.Configs(metadata.Resource{Type: metadata.BrokerResource, Name: name}) {
+		now[s.Name] = s.Value
+	}
+	layers := partition.LayersOf(img, h.opts.Static, h.opts.Self, "")
+	if err := config.CheckBroker(layers, now, proposed, name == ""); err != nil {
 		return verdict{kafka.ErrInvalidRequest, err.Error(), true}
 	}
 	return verdict{}

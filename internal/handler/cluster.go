@@ -51,7 +51,7 @@ func (h *Handler) describeCluster(c *call) {
 		return
 	}
 	img := h.opts.Image()
-	resp.ControllerID = h.anyBroker(img)
+	resp.ControllerID = h.anyBroker(img, c.Peer.Listener) // one of those that are listed (AuthHelper)
 	img.EachBroker(func(b *metadata.Broker) bool {
 		if b.Fenced && !(c.Version >= 2 && req.IncludeFencedBrokers) {
 			return true

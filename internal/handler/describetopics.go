@@ -142,8 +142,8 @@ func (p *topicPager) topic(t metadata.Topic) bool {
 
 func (p *topicPager) partition(mp *metadata.Partition) kmsg.DescribeTopicPartitionsResponseTopicPartition {
 	m := kmsg.NewDescribeTopicPartitionsResponseTopicPartition()
-	code, leader := p.leader(mp)
-	m.ErrorCode, m.Partition, m.LeaderID, m.LeaderEpoch = int16(code), int32(mp.ID), int32(leader), int32(mp.LeaderEpoch)
+	_, leader := p.leader(mp) // that there is none is no error here
+	m.Partition, m.LeaderID, m.LeaderEpoch = int32(mp.ID), int32(leader), int32(mp.LeaderEpoch)
 	m.Replicas, m.ISR, m.OfflineReplicas = nodes(mp.Replicas), nodes(mp.ISR), p.offline(mp)
 	m.EligibleLeaderReplicas, m.LastKnownELR = nodes(mp.ELR), nodes(mp.LastKnownELR)
 	return m

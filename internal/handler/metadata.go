@@ -30,13 +30,13 @@ func (h *Handler) metadata(c *call) {
 	img := h.opts.Image()
 	resp := kmsg.NewPtrMetadataResponse()
 	clusterID := h.opts.ClusterID
-	resp.ClusterID, resp.ControllerID = &clusterID, h.anyBroker(img)
+	resp.ClusterID, resp.ControllerID = &clusterID, h.anyBroker(img, "")
 	resp.AuthorizedOperations = noOperations
 	if req.IncludeClusterAuthorizedOperations {
 		resp.AuthorizedOperations = clusterOperations
 	}
 	resp.Brokers = brokersOf(img, c.Peer.Listener)
-	t := topicLister{img: img, listener: c.Peer.Listener, withOps: req.IncludeTopicAuthorizedOperations}
+	t := topicLister{img: img, listener: c.Peer.Listener, version: c.Version, withOps: req.IncludeTopicAuthorizedOperations}
 	if all := req.Topics == nil || c.Version == 0 && len(req.Topics) == 0; all {
 		img.EachTopic(func(topic metadata.Topic) bool {
 			resp.Topics = append(resp.Topics, t.describe(topic))
@@ -115,12 +115,12 @@ func onceEach(topics []kmsg.MetadataRequestTopic) []kmsg.MetadataRequestTopic {
 }
 
 // anyBroker is what clients are told to be the controller: any broker in
-// service, which forwards what they ask (KRaftMetadataCache.getRandomAliveBroker);
-// −1 if there is none.
-func (h *Handler) anyBroker(img *metadata.Image) int32 {
+// service, which forwards what they ask (KRaftMetadataCache.getRandomAliveBroker),
+// on a listener if one is named; −1 if there is none.
+func (h *Handler) anyBroker(img *metadata.Image, listener string) int32 {
 	var ids []kafka.NodeID
 	img.EachBroker(func(b *metadata.Broker) bool {
-		if !b.Fenced {
+		if _, ok := b.Endpoint(listener); !b.Fenced && (ok || listener == "") {
 			ids = append(ids, b.ID)
 		}
 		return true
@@ -153,6 +153,7 @@ func brokersOf(img *metadata.Image, listener string) []kmsg.MetadataResponseBrok
 type topicLister struct {
 	img      *metadata.Image
 	listener string
+	version  int16 // of Metadata
 	withOps  bool
 }
 
@@ -205,8 +206,17 @@ func (t *topicLister) describe(topic metadata.Topic) kmsg.MetadataResponseTopic 
 	topic.Each(func(p metadata.Partition) bool {
 		m := kmsg.NewMetadataResponseTopicPartition()
 		code, leader := t.leader(&p)
-		m.ErrorCode, m.Partition, m.Leader, m.LeaderEpoch = int16(code), int32(p.ID), int32(leader), int32(p.LeaderEpoch)
 		m.Replicas, m.ISR, m.OfflineReplicas = nodes(p.Replicas), nodes(p.ISR), t.offline(&p)
+		if t.version < 6 && code == kafka.ErrListenerNotFound {
+			code = kafka.ErrLeaderNotAvailable
+		}
+		if t.version == 0 { // it told clients of no broker that it did not list
+			m.Replicas, m.ISR = nodes(t.listed(p.Replicas)), nodes(t.listed(p.ISR))
+			if code == 0 && (len(m.Replicas) < len(p.Replicas) || len(m.ISR) < len(p.ISR)) {
+				code = kafka.ErrReplicaNotAvailable
+			}
+		}
+		m.ErrorCode, m.Partition, m.Leader, m.LeaderEpoch = int16(code), int32(p.ID), int32(leader), int32(p.LeaderEpoch)
 		r.Partitions = append(r.Partitions, m)
 		return true
 	})
@@ -223,6 +233,19 @@ func (t *topicLister) leader(p *metadata.Partition) (kafka.ErrorCode, kafka.Node
 		return kafka.ErrListenerNotFound, kafka.NoNode
 	}
 	return 0, p.Leader
+}
+
+// listed gives those of some brokers that the client is told of.
+func (t *topicLister) listed(ids []kafka.NodeID) []kafka.NodeID {
+	var out []kafka.NodeID
+	for _, id := range ids {
+		if b := t.img.Broker(id); b != nil && !b.Fenced {
+			if _, ok := b.Endpoint(t.listener); ok {
+				out = append(out, id)
+			}
+		}
+	}
+	return out
 }
 
 // offline lists the replicas on brokers that are away or whose directory is.

@@ -30,6 +30,7 @@ const (
 type conn struct {
 	s    *Server
 	nc   *net.TCPConn
+	l    *listener
 	h    Handler
 	peer wire.Peer
 
@@ -57,8 +58,8 @@ type conn struct {
 // maxSpareSlots bounds the slots that a connection keeps for reuse.
 const maxSpareSlots = 8
 
-func newConn(s *Server, nc *net.TCPConn, h Handler, peer wire.Peer) *conn {
-	c := &conn{s: s, nc: nc, h: h, peer: peer, gone: make(chan struct{})}
+func newConn(s *Server, nc *net.TCPConn, l *listener, peer wire.Peer) *conn {
+	c := &conn{s: s, nc: nc, l: l, h: l.h, peer: peer, gone: make(chan struct{})}
 	c.moved.L = &c.mu
 	c.lastUse.Store(int64(s.now()))
 	return c

@@ -14,5 +14,8 @@
 // wait behind others when their connection dies are dropped unstarted
 // (Trap 13).
 //
+// Listeners come and go while the Server runs; one that is closed takes its
+// connections with it, and others go on undisturbed.
+//
 // Server and its connections are safe for concurrent use.
 package network

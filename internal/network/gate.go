@@ -15,7 +15,7 @@ const fullWarnEvery = time.Minute
 // holds Server.mu.
 type gate struct {
 	limits      Limits
-	protected   map[string]bool // listeners in lower case, if there are others too
+	protected   map[string]bool // listeners in lower case
 	open        int             // connections that were let in and have not ended
 	inner       int             // those of them that came through protected listeners
 	perIP       map[string]int
@@ -28,14 +28,12 @@ type gate struct {
 	warnAt  time.Duration    // when to say again that connections wait
 }
 
-func newGate(limits Limits, protected []string) *gate {
+func newGate(limits Limits) *gate {
 	g := &gate{
-		limits: limits, protected: map[string]bool{}, perIP: map[string]int{}, perListener: map[string]int{},
+		perIP: map[string]int{}, perListener: map[string]int{},
 		pace: newPace(limits.CreationRate), paces: map[string]*pace{}, changed: make(chan struct{}),
 	}
-	for _, name := range protected {
-		g.protected[strings.ToLower(name)] = true
-	}
+	g.set(limits)
 	return g
 }
 
@@ -53,7 +51,15 @@ func (g *gate) wake() {
 
 // set replaces the limits.
 func (g *gate) set(l Limits) {
-	g.limits = l
+	g.limits, g.protected, g.inner = l, map[string]bool{}, 0
+	for _, name := range l.Protected {
+		g.protected[strings.ToLower(name)] = true
+	}
+	for name, n := range g.perListener {
+		if g.isProtected(name) {
+			g.inner += n
+		}
+	}
 	g.pace.retune(l.CreationRate)
 	for name, p := range g.paces {
 		p.retune(l.listener(name).CreationRate)
@@ -108,6 +114,12 @@ func (g *gate) count(name string, n int) {
 	if g.isProtected(name) {
 		g.inner += n
 	}
+}
+
+// forget drops what is kept of a listener that is gone with its connections.
+func (g *gate) forget(name string) {
+	delete(g.perListener, name)
+	delete(g.paces, name)
 }
 
 // leave gives a place back.
@@ -180,8 +192,9 @@ func (s *Server) Held() int {
 }
 
 // waitTurn holds a new connection back until there is a place for it, as Kafka's
-// acceptor does; false if the server stops meanwhile.
-func (s *Server) waitTurn(name string) bool {
+// acceptor does; false if the listener is closed meanwhile.
+func (s *Server) waitTurn(l *listener) bool {
+	name := l.name
 	for held := 0; ; held = 1 {
 		s.mu.Lock()
 		s.gate.held -= held
@@ -208,8 +221,11 @@ func (s *Server) waitTurn(name string) bool {
 		select {
 		case <-timer.C:
 		case <-changed:
-		case <-s.stop:
+		case <-l.stop:
 			timer.Stop()
+			s.mu.Lock()
+			s.gate.held--
+			s.mu.Unlock()
 			return false
 		}
 		timer.Stop()

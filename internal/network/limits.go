@@ -2,6 +2,7 @@ package network
 
 import (
 	"maps"
+	"slices"
 	"strings"
 )
 
@@ -17,6 +18,9 @@ type Limits struct {
 	// Listeners have limits of their own beside those of all, by name in lower
 	// case (listener.name.<name>.…).
 	Listeners map[string]ListenerLimits
+	// Protected are listeners that others' connections do not hold up
+	// (ConnectionQuotas.protectedListener).
+	Protected []string
 }
 
 // ListenerLimits bound the connections of one listener; −1 does not.
@@ -32,7 +36,8 @@ func Unlimited() Limits {
 
 func (l *Limits) equal(o *Limits) bool {
 	return l.MaxConnections == o.MaxConnections && l.MaxConnectionsPerIP == o.MaxConnectionsPerIP && l.CreationRate == o.CreationRate &&
-		maps.Equal(l.PerIPOverrides, o.PerIPOverrides) && maps.Equal(l.Listeners, o.Listeners)
+		maps.Equal(l.PerIPOverrides, o.PerIPOverrides) && maps.Equal(l.Listeners, o.Listeners) &&
+		slices.Equal(l.Protected, o.Protected)
 }
 
 func (l *Limits) listener(name string) ListenerLimits {

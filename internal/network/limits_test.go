@@ -133,8 +133,9 @@ func TestAPlaceIsPassedOn(t *testing.T) {
 // enter does not make room, or if that closes protected connections.
 func TestProtectedListenersAreLetIn(t *testing.T) {
 	l := Unlimited()
+	l.Protected = []string{"Inter"}
+	r := newRig(t, Options{Limits: &l})
 	l.MaxConnections, l.CreationRate = 2, 0
-	r := newRig(t, Options{Protected: []string{"Inter"}})
 	address, err := r.s.Listen("INTER", "127.0.0.1:0", r.h)
 	if err != nil {
 		t.Fatal(err)
@@ -169,13 +170,14 @@ func TestProtectedListenersAreLetIn(t *testing.T) {
 // through a protected listener. Fails if room is made before its address is looked
 // at.
 func TestWhoIsRefusedTakesNoPlace(t *testing.T) {
-	r := newRig(t, Options{Protected: []string{"Inter"}})
+	l := Unlimited()
+	l.Protected = []string{"Inter"}
+	r := newRig(t, Options{Limits: &l})
 	address, err := r.s.Listen("INTER", "127.0.0.1:0", r.h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	idle, busy := r.served(), r.served()
-	l := Unlimited()
 	l.MaxConnections, l.MaxConnectionsPerIP = 2, 2
 	r.s.SetLimits(l)
 	for range 3 {

@@ -1,7 +1,6 @@
 package network
 
 import (
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -33,7 +32,6 @@ type Options struct {
 	CachedBytes        int           // of idle frame buffers
 	MaxInFlight        int           // requests of one connection without a sent answer
 	Limits             *Limits       // of connections, until SetLimits; nil: none
-	Protected          []string      // listeners that others' connections do not hold up (ConnectionQuotas.protectedListener)
 	IdleTimeout        time.Duration // connections.max.idle.ms
 	FrameTimeout       time.Duration // for a begun frame to arrive
 	StallTimeout       time.Duration // between its bytes, when others wait for memory
@@ -107,7 +105,7 @@ type Server struct {
 
 	mu        sync.Mutex
 	closed    bool
-	listeners []net.Listener
+	listeners []*listener
 	conns     map[*conn]struct{}
 	gate      *gate
 	leaving   int // connections that makeRoom closes
@@ -119,7 +117,7 @@ func New(opts Options) *Server {
 	s := &Server{
 		opts: opts, budget: NewBudget(opts.BudgetBytes), frames: newFrames(opts.CachedBytes),
 		start: time.Now(), stop: make(chan struct{}), busy: make(chan struct{}, 1),
-		conns: map[*conn]struct{}{}, gate: newGate(*opts.Limits, opts.Protected),
+		conns: map[*conn]struct{}{}, gate: newGate(*opts.Limits),
 	}
 	s.work.Add(1)
 	go s.sweep()
@@ -134,105 +132,6 @@ func (s *Server) Listen(name, address string, h Handler) (net.Addr, error) {
 		return nil, fmt.Errorf("listener %s: %w", name, err)
 	}
 	return l.Addr(), s.Serve(l, name, h)
-}
-
-// Serve serves the connections of a listener that is open already, and closes
-// it with the Server.
-func (s *Server) Serve(l net.Listener, name string, h Handler) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		l.Close()
-		return net.ErrClosed
-	}
-	s.listeners = append(s.listeners, l)
-	s.work.Add(1)
-	go s.accept(l, name, h)
-	return nil
-}
-
-func (s *Server) accept(l net.Listener, name string, h Handler) {
-	defer s.work.Done()
-	for {
-		nc, err := l.Accept()
-		if err != nil {
-			if errors.Is(err, net.ErrClosed) {
-				return
-			}
-			// Out of descriptors, most likely: go on when some are free.
-			s.opts.Log.Warn("cannot accept a connection", "listener", name, "error", err)
-			select {
-			case <-s.stop:
-				return
-			case <-time.After(100 * time.Millisecond):
-				continue
-			}
-		}
-		if !s.waitTurn(name) {
-			nc.Close()
-			return
-		}
-		s.admit(nc.(*net.TCPConn), name, h)
-	}
-}
-
-// admit serves a connection that has got a place.
-func (s *Server) admit(nc *net.TCPConn, name string, h Handler) {
-	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
-	c := newConn(s, nc, h, wire.Peer{Listener: name, Address: nc.RemoteAddr().String(), Host: host, ID: s.nextID.Add(1)})
-	if refuse := s.enter(c); refuse != "" {
-		s.opts.Log.Warn("connection refused", "listener", name, "client", c.peer.Address, "reason", refuse)
-		nc.Close()
-		return
-	}
-	if s.opts.SendBufferBytes > 0 {
-		_ = nc.SetWriteBuffer(s.opts.SendBufferBytes)
-	}
-	if s.opts.ReceiveBufferBytes > 0 {
-		_ = nc.SetReadBuffer(s.opts.ReceiveBufferBytes)
-	}
-	go func() {
-		defer s.work.Done()
-		c.run()
-		s.leave(c)
-	}()
-}
-
-// enter counts a connection among the open ones, or says why not.
-func (s *Server) enter(c *conn) (refuse string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.closed:
-		refuse = "server is stopping"
-	case !s.gate.come(c.peer.Host):
-		refuse = "max.connections.per.ip is reached"
-	}
-	if refuse != "" {
-		s.gate.leave(c.peer.Listener)
-		return refuse
-	}
-	if len(s.conns) == 0 {
-		select {
-		case s.busy <- struct{}{}:
-		default:
-		}
-	}
-	s.conns[c] = struct{}{}
-	s.work.Add(1)
-	s.makeRoom() // a protected listener goes beyond the limit
-	return ""
-}
-
-func (s *Server) leave(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
-	if c.leaving {
-		s.leaving--
-	}
-	s.gate.goes(c.peer.Host)
-	s.gate.leave(c.peer.Listener)
 }
 
 // Connections tells how many connections are open.
@@ -289,7 +188,7 @@ func (s *Server) Close() {
 	}
 	s.closed = true
 	for _, l := range s.listeners {
-		l.Close()
+		l.shut()
 	}
 	for c := range s.conns {
 		c.shut(nil)

@@ -288,10 +288,8 @@ func (b *broker) register() {
 	if c.Rack != "" {
 		req.Rack = &c.Rack
 	}
-	for _, l := range c.Advertised {
-		if !c.Advertises(l.Name) {
-			continue
-		}
+	b.s.ports.apply() // what the metadata says of listeners
+	for _, l := range b.s.ports.reached(true) {
 		m := kmsg.NewBrokerRegistrationRequestListener()
 		m.Name, m.Host, m.Port, m.SecurityProtocol = l.Name, hostOf(l), l.Port, int16(l.Protocol)
 		req.Listeners = append(req.Listeners, m)

@@ -21,7 +21,9 @@ type taker struct {
 func takers() []taker {
 	return []taker{
 		{[]string{"max.connections", "max.connections.per.ip", "max.connections.per.ip.overrides", "max.connection.creation.rate"},
-			func(s *Server, l config.Layers) { s.network.SetLimits(limitsOf(l, s.opts.Config.Listeners)) }},
+			func(s *Server, l config.Layers) { s.network.SetLimits(limitsOf(l)) }},
+		{[]string{"listeners", "listener.security.protocol.map"},
+			func(s *Server, l config.Layers) { s.ports.want(l) }},
 	}
 }
 
@@ -43,7 +45,7 @@ func (s *Server) follow(d *metadata.Delta, img *metadata.Image) {
 
 // limitsOf reads the limits of connections; a value that does not parse, which
 // another node's check let through, does not limit.
-func limitsOf(l config.Layers, listeners []config.Listener) network.Limits {
+func limitsOf(l config.Layers) network.Limits {
 	number := func(name string, otherwise int) int {
 		v, _ := l.BrokerValue(name)
 		n, err := strconv.ParseInt(strings.TrimSpace(v), 10, 32)
@@ -60,7 +62,9 @@ func limitsOf(l config.Layers, listeners []config.Listener) network.Limits {
 	text, _ := l.BrokerValue("max.connections.per.ip.overrides")
 	limits.PerIPOverrides, _ = config.ParsePerIPOverrides(text)
 	limits.Listeners = map[string]network.ListenerLimits{}
-	for _, listener := range listeners {
+	listening, _ := config.InForce(l)
+	limits.Protected = listening.Protected()
+	for _, listener := range listening.Listeners {
 		name := strings.ToLower(listener.Name)
 		own := network.ListenerLimits{
 			MaxConnections: number(config.ListenerPrefix+name+".max.connections", -1),

@@ -28,8 +28,6 @@ var withoutTaker = map[string]string{
 	"config.providers":                         "names Java classes",
 	"metric.reporters":                         "names Java classes",
 	"principal.builder.class":                  "names a Java class; a change is refused",
-	"listeners":                                "listeners open at a start only; a change is refused",
-	"listener.security.protocol.map":           "listeners open at a start only; a change is refused",
 	"sasl.":                                    "there is no SASL yet",
 	"ssl.":                                     "there is no TLS yet",
 }

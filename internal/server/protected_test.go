@@ -28,7 +28,7 @@ func TestProtectedListeners(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", c.settings, err)
 		}
-		got := protectedListeners(conf)
+		got := conf.Protected()
 		slices.Sort(got)
 		if strings.Join(got, " ") != c.want {
 			t.Errorf("%s: %q are protected, want %s", c.settings, got, c.want)

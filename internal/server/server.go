@@ -3,7 +3,6 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"net"
@@ -50,6 +49,7 @@ type Server struct {
 	remote  *remote
 	member  *member // nil without the role of a controller
 	network *network.Server
+	ports   *ports
 	ready   chan struct{}
 	failed  chan error
 	once    sync.Once
@@ -58,9 +58,6 @@ type Server struct {
 	opened   atomic.Bool // clients have been let in
 	led      atomic.Bool // an active controller has been known
 
-	mu        sync.Mutex
-	addresses map[string]net.Addr
-	held      []net.Listener // beside Config.Listeners; nil: handed to network
 }
 
 // Start brings the node up and returns when it has begun; Ready tells when it
@@ -76,7 +73,7 @@ func Start(o Options) (*Server, error) {
 	}
 	s := &Server{
 		opts: o, log: o.Log, clock: newClock(), storage: st,
-		ready: make(chan struct{}), failed: make(chan error, 1), addresses: map[string]net.Addr{},
+		ready: make(chan struct{}), failed: make(chan error, 1),
 	}
 	if err := s.start(); err != nil {
 		s.Stop(context.Background())
@@ -109,9 +106,10 @@ func newClock() func() kafka.Now {
 func (s *Server) start() error {
 	c := s.opts.Config
 	s.network = network.New(networkOptions(c, s.log))
+	s.ports = newPorts(s)
 	// Ports are taken before anything is written: a port that is in use must be
 	// said at once, and ports of 0 become known.
-	err := s.holdPorts()
+	err := s.ports.hold()
 	if err != nil {
 		return err
 	}
@@ -140,6 +138,7 @@ func (s *Server) start() error {
 	if err := s.votes(opts.Raft.Self); err != nil {
 		return err
 	}
+	s.quorum.Subscribe(s.follow) // before the broker registers what it listens on
 	if c.Broker {
 		s.broker = newBroker(s)
 		s.quorum.Subscribe(s.broker.publish)
@@ -148,7 +147,6 @@ func (s *Server) start() error {
 		s.member = newMember(s)
 		s.quorum.Subscribe(s.member.publish)
 	}
-	s.quorum.Subscribe(s.follow)
 	s.raftNet.Start(s.quorum.Deliver)
 	s.quorum.Start()
 	if c.Broker {
@@ -157,102 +155,14 @@ func (s *Server) start() error {
 	if c.Controller {
 		s.member.start()
 	}
-	return s.listen(true)
-}
-
-// holdPorts binds all listeners, to learn their ports and to fail early. Who
-// connects to one waits until it is opened by listen.
-func (s *Server) holdPorts() error {
-	c := s.opts.Config
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for i := range c.Listeners {
-		l, err := net.Listen("tcp", c.Listeners[i].Address())
-		if err != nil {
-			return fmt.Errorf("listener %s: %w; stop what uses the port, or change listeners", c.Listeners[i].Name, err)
-		}
-		s.held = append(s.held, l)
-		port := uint16(l.Addr().(*net.TCPAddr).Port)
-		if c.Advertised[i].Port == 0 {
-			c.Advertised[i].Port = port
-		}
-		c.Listeners[i].Port = port
-	}
-	return nil
-}
-
-// take gives the i-th held listener away.
-func (s *Server) take(i int) net.Listener {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l := s.held[i]
-	s.held[i] = nil
-	return l
-}
-
-// letGo closes the listeners that are still held.
-func (s *Server) letGo() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.held {
-		if l != nil {
-			l.Close()
-		}
-	}
-	clear(s.held)
-}
-
-// listen opens the controllers' listeners, or those of clients.
-func (s *Server) listen(controllers bool) error {
-	c := s.opts.Config
-	for i, l := range c.Listeners {
-		if c.IsControllerListener(l.Name) != controllers {
-			continue
-		}
-		o := s.handlerOptions()
-		h := handler.NewBroker
-		if controllers {
-			h = handler.NewController
-			o.Store, o.Groups, o.Controller, o.BrokerGone = nil, nil, localControl{s.control()}, s.brokerGone
-		}
-		open := s.take(i)
-		if open == nil {
-			return fmt.Errorf("listener %s: %w", l.Name, net.ErrClosed)
-		}
-		if err := s.network.Serve(open, l.Name, h(o)); err != nil {
-			return fmt.Errorf("listener %s: %w", l.Name, err)
-		}
-		s.mu.Lock()
-		s.addresses[l.Name] = open.Addr()
-		s.mu.Unlock()
-	}
-	return nil
-}
-
-// protectedListeners are those over which the cluster itself lives, if clients have
-// others: the controllers', and that of other brokers.
-func protectedListeners(c *config.Server) (list []string) {
-	brokers := false // is there a listener that controllers do not have
-	for _, l := range c.Listeners {
-		if c.IsControllerListener(l.Name) {
-			continue
-		}
-		brokers = true
-		if l.Name != c.InterBrokerListener {
-			list = []string{c.InterBrokerListener}
-		}
-	}
-	if !brokers {
-		return nil
-	}
-	return append(list, c.ControllerListeners...)
+	return s.ports.serveControllers()
 }
 
 func networkOptions(c *config.Server, log *slog.Logger) network.Options {
-	limits := limitsOf(config.Layers{Static: c.Static}, c.Listeners)
+	limits := limitsOf(config.Layers{Static: c.Static})
 	o := network.Options{
 		MaxRequestBytes: int(c.Long("socket.request.max.bytes")), BudgetBytes: c.Long("queued.max.request.bytes"),
-		Limits: &limits, Protected: protectedListeners(c),
+		Limits:      &limits,
 		IdleTimeout: time.Duration(c.Long("connections.max.idle.ms")) * time.Millisecond, Log: log,
 	}
 	// Kafka's default of 100 KiB costs throughput; only a configured size counts.
@@ -328,11 +238,10 @@ func (s *Server) ClusterID() string { return s.storage.ClusterID }
 func (s *Server) Image() *metadata.Image { return s.quorum.Image() }
 
 // Address is where a listener is open; nil if it is not.
-func (s *Server) Address(name string) net.Addr {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.addresses[name]
-}
+func (s *Server) Address(name string) net.Addr { return s.ports.address(name) }
+
+// Listeners are those of clients that are open, as they are reached.
+func (s *Server) Listeners() []config.Listener { return s.ports.reached(false) }
 
 // unfenced lets clients in, the first time: a broker that was fenced for a
 // while kept its listeners.
@@ -340,7 +249,7 @@ func (s *Server) unfenced() {
 	if s.stopping.Load() || s.opened.Swap(true) {
 		return
 	}
-	if err := s.listen(false); err != nil {
+	if err := s.ports.serveClients(); err != nil {
 		if !s.stopping.Load() {
 			s.fatal(err)
 		}
@@ -370,10 +279,12 @@ func (s *Server) Stop(ctx context.Context) error {
 	if s.quorum != nil {
 		s.quorum.Leave() // before others find the connections closed (SharedServer.ensureNotRaftLeader)
 	}
+	if s.ports != nil {
+		s.ports.stop()
+	}
 	if s.network != nil {
 		s.network.Close()
 	}
-	s.letGo()
 	if s.member != nil {
 		s.member.stop()
 	}

@@ -17,6 +17,7 @@ import (
 type side struct {
 	n     *node
 	conn  *rawConn
+	later *rawConn // over the listener at n.more
 	ids   map[[16]byte]string
 	names map[string][16]byte
 
@@ -31,6 +32,7 @@ type compareCase struct {
 	ignore   []string // names of fields that may differ
 	ordered  bool     // the order of lists of structs matters
 	settle   bool     // wait until what the request did is everywhere
+	later    bool     // ask over the listener at node.more
 
 	until func(kmsg.Response) bool       // ask again until it holds
 	after func(s *side, r kmsg.Response) // sees the answer
@@ -58,19 +60,23 @@ func (s *side) refresh(t *testing.T) {
 // ask gives the answer as lines "path: value", or how the connection ended.
 func (s *side) ask(t *testing.T, c *compareCase, v int16) []string {
 	t.Helper()
-	if s.conn == nil {
-		conn, err := dialRaw(s.n.addr())
+	conn, address := &s.conn, s.n.addr()
+	if c.later {
+		conn, address = &s.later, fmt.Sprintf("127.0.0.1:%d", s.n.more)
+	}
+	if *conn == nil {
+		dialed, err := dialUntil(address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		s.conn = conn
+		*conn = dialed
 	}
 	req := c.req(s, v)
 	req.SetVersion(v)
-	resp, err := s.conn.ask(req)
+	resp, err := (*conn).ask(req)
 	if err != nil {
-		s.conn.Close()
-		s.conn = nil
+		(*conn).Close()
+		*conn = nil
 		what := err.Error()
 		if strings.Contains(what, "EOF") || strings.Contains(what, "reset") {
 			what = "closed"
@@ -78,7 +84,7 @@ func (s *side) ask(t *testing.T, c *compareCase, v int16) []string {
 		return []string{"connection: " + what}
 	}
 	for c.until != nil && !c.until(resp) {
-		if resp, err = s.conn.ask(req); err != nil {
+		if resp, err = (*conn).ask(req); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -170,7 +176,7 @@ func (f *flattener) text(path, v string) string {
 	n := f.s.n
 	v = strings.ReplaceAll(strings.ReplaceAll(v, "\n", " "), n.dir, "DIR")
 	v = strings.ReplaceAll(v, fmt.Sprint(n.port), "PORT")
-	v = strings.ReplaceAll(v, fmt.Sprint(n.ctl), "CTL")
+	v = strings.ReplaceAll(strings.ReplaceAll(v, fmt.Sprint(n.ctl), "CTL"), fmt.Sprint(n.more), "MORE")
 	if strings.Contains(path, "Member") || strings.Contains(path, "LeaderID") {
 		v = uuidInText.ReplaceAllString(v, "UUID")
 	}
@@ -267,6 +273,9 @@ func excused(name, path string, known []difference) bool {
 func TestAnswersAreKafkas(t *testing.T) {
 	needKafka(t)
 	k, m := newNode(t, compareProperties...), newNode(t, compareProperties...)
+	for _, n := range []*node{k, m} {
+		n.add(t, fmt.Sprintf("advertised.listeners=PLAINTEXT://%s", n.addr())) // others may come and go
+	}
 	k.startKafka(t)
 	m.startMoldau(t)
 	kafka, moldau := &side{n: k}, &side{n: m}
@@ -281,6 +290,7 @@ func TestAnswersAreKafkas(t *testing.T) {
 	} {
 		t.Run(group.name, func(t *testing.T) { compare(t, kafka, moldau, group.cases, known) })
 	}
+	t.Run("listeners", func(t *testing.T) { compareListeners(t, kafka, moldau, known) })
 	t.Run("versions", func(t *testing.T) { compareVersions(t, kafka, moldau) })
 	for _, d := range known {
 		if !d.seen && !t.Failed() {
@@ -311,7 +321,8 @@ func compareVersions(t *testing.T, kafka, moldau *side) {
 	}
 }
 
-var compareProperties = []string{"auto.create.topics.enable=false", "log.retention.ms=-1", "log.retention.check.interval.ms=600000", "group.initial.rebalance.delay.ms=0"}
+var compareProperties = []string{"auto.create.topics.enable=false", "log.retention.ms=-1", "log.retention.check.interval.ms=600000", "group.initial.rebalance.delay.ms=0",
+	"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,EXTRA:PLAINTEXT,NEW:PLAINTEXT"}
 
 func topicID(s *side, name string) [16]byte {
 	if id, ok := s.names[name]; ok {

@@ -52,6 +52,7 @@ func run(m *testing.M) int {
 type node struct {
 	dir       string
 	port, ctl int
+	more      int  // for a listener that comes later
 	foreign   bool // its folder is elsewhere, and formatted
 	proc      *process
 }
@@ -86,7 +87,7 @@ func newNode(t testing.TB, extra ...string) *node {
 
 func nodeIn(t testing.TB, dir string, extra ...string) *node {
 	t.Helper()
-	n := &node{dir: dir, port: freePort(t), ctl: freePort(t)}
+	n := &node{dir: dir, port: freePort(t), ctl: freePort(t), more: freePort(t)}
 	lines := []string{
 		"process.roles=broker,controller", "node.id=1",
 		fmt.Sprintf("listeners=PLAINTEXT://127.0.0.1:%d,CONTROLLER://127.0.0.1:%d", n.port, n.ctl),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"testing"
 	"time"
 
@@ -26,6 +27,15 @@ func dialRaw(addr string) (*rawConn, error) {
 		return nil, err
 	}
 	return &rawConn{Conn: c, r: bufio.NewReader(c), id: "interop"}, nil
+}
+
+// dialUntil connects to a port that may yet have to open.
+func dialUntil(addr string) (*rawConn, error) {
+	for end := time.Now().Add(20 * time.Second); ; runtime.Gosched() {
+		if c, err := dialRaw(addr); err == nil || time.Now().After(end) {
+			return c, err
+		}
+	}
 }
 
 func (c *rawConn) send(req kmsg.Request) (int32, error) {
