@@ -304,8 +304,9 @@ func (c *conn) wasReset() bool {
 	return reset || err != nil
 }
 
+// ordinaryEnd tells whether a connection's end needs no word of its own.
 func ordinaryEnd(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, errNoRoom) || errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 // checkTimes closes the connection if it is idle or stuck.

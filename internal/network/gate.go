@@ -160,8 +160,9 @@ func (s *Server) SetLimits(l Limits) {
 	}
 }
 
-// errNoRoom says why a connection is closed that did nothing wrong.
-var errNoRoom = errors.New("max.connections is exceeded, and this connection was idle for longest")
+// errNoRoom says why a connection is closed that did nothing wrong; makeRoom has a
+// line in the log for all of them.
+var errNoRoom = errors.New("max.connections is exceeded")
 
 // makeRoom closes connections while too many are open. Called with mu held.
 func (s *Server) makeRoom() {
@@ -176,10 +177,14 @@ func (s *Server) makeRoom() {
 		}
 	}
 	slices.SortFunc(list, func(a, b *conn) int { return cmp.Compare(a.lastUse.Load(), b.lastUse.Load()) })
-	for _, c := range list[:min(n, len(list))] {
+	list = list[:min(n, len(list))]
+	for _, c := range list {
 		c.leaving = true
 		s.leaving++
 		go c.shut(errNoRoom)
+	}
+	if len(list) > 0 {
+		go s.opts.Log.Warn("connections that were idle for longest are closed: max.connections is exceeded", "connections", len(list))
 	}
 }
 

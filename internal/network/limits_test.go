@@ -94,8 +94,10 @@ func TestLimitsCanBeReplaced(t *testing.T) {
 		answer(r.next(), "")
 		receive(t, waiting)
 		waiting.Close()
-		for r.s.Connections() > 1 {
-			runtime.Gosched()
+		for end := time.Now().Add(20 * time.Second); r.s.Connections() > 1; runtime.Gosched() {
+			if time.Now().After(end) {
+				t.Fatal("the connection does not end")
+			}
 		}
 	}
 	l := Unlimited()

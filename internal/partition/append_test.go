@@ -312,6 +312,20 @@ func TestTopicIDCannotBeFlushed(t *testing.T) {
 	wantValues(t, p, 0, "a")
 }
 
+// A full disk that an fsync of the topic's id reports takes the directory offline: the
+// next one might succeed, although the file is not there after a power loss. Fails if
+// errLost is left out.
+func TestFullDiskInAnFsyncIsFinal(t *testing.T) {
+	r := newRig(t).mustOpen()
+	id := r.topic("t", []int{0}, "flush.messages=1")
+	r.reopen() // it is not known to be durable now
+	r.fs.Fail(vfs.Rule{Kinds: vfs.OpSync, Match: "partition.metadata", Err: unix.ENOSPC})
+	wantCode(t, r.part(id, 0).Append(one("a"), true, testStart), kafka.ErrKafkaStorageError)
+	if !r.part(id, 0).dir.failed.Load() {
+		t.Error("the directory stays online")
+	}
+}
+
 // A disk that is full when a topic is created: that partition is offline with
 // a word in the log, others and the process go on, and a restart makes it.
 // Fails if create takes the directory offline for ENOSPC.

@@ -262,6 +262,10 @@ func (p *Partition) appendFailed(err error) kafka.ErrorCode {
 // errGone says that the log went away before it was flushed.
 var errGone = errors.New("the log has gone")
 
+// errLost says that an fsync has failed: a second one would not say what the first
+// one lost.
+var errLost = errors.New("fsync failed")
+
 // flushCode is what a failed flush means to a producer. Called without mu.
 func (p *Partition) flushCode(err error) kafka.ErrorCode {
 	p.mu.Lock()
@@ -295,6 +299,9 @@ func (p *Partition) flushTo(end kafka.Offset) error {
 	var err error
 	if !idDurable {
 		err = syncFile(p.store.opts.FS, log.Dir()+"/partition.metadata")
+		if err != nil && !vfs.NoDescriptor(err) {
+			err = fmt.Errorf("%w: %v", errLost, err) // whatever the reason is
+		}
 	}
 	ran := err == nil // else the recovery point would say that there is nothing left to do
 	if ran {

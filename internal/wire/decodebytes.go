@@ -22,8 +22,8 @@ const (
 // frame included. Produce is decoded in place. JoinGroup and SyncGroup carry few
 // and large byte strings: with a factor for all, a large group could not be
 // served. Of a JoinGroup's bytes there is one copy, the member's; of a SyncGroup's
-// there are two more, in the record and in its batch. A Fetch takes some 700 bytes for each partition of 16 to 33, until it
-// waits and gives its frame back.
+// there are two more, in the record and in its batch. A Fetch takes some 700 bytes
+// for each partition of 16 to 33, until it waits and gives its frame back.
 func DecodeBytes(frame []byte) int64 {
 	size := int64(len(frame))
 	switch PeekKey(frame) {
