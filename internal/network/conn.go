@@ -1,7 +1,6 @@
 package network
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -24,18 +23,22 @@ const (
 	// scarce; growFactor is by how much it may then be ahead of its bytes.
 	probeBytes = 4 << 10
 	growFactor = 4
+	// minRequestBytes is what every request has: key, version, correlation id.
+	minRequestBytes = 8
 )
 
 // conn is one connection. The fields above mu belong to its reading goroutine.
 type conn struct {
 	s    *Server
 	nc   *net.TCPConn
+	raw  syscall.RawConn // of nc
 	l    *listener
 	h    Handler
 	peer wire.Peer
 
-	ahead  [4]byte // bytes of the next frame's length that have been read
-	aheadN int
+	ahead     ahead
+	holding   bool  // answers wait for the next ones; changed with mu held only
+	heldSince int64 // when they began to
 
 	gone    chan struct{} // closed with the connection
 	byPeer  atomic.Bool   // the other end closed it
@@ -60,6 +63,7 @@ const maxSpareSlots = 8
 
 func newConn(s *Server, nc *net.TCPConn, l *listener, peer wire.Peer) *conn {
 	c := &conn{s: s, nc: nc, l: l, h: l.h, peer: peer, gone: make(chan struct{})}
+	c.raw, _ = nc.SyscallConn() // fails for a nil connection only
 	c.moved.L = &c.mu
 	c.lastUse.Store(int64(s.now()))
 	return c
@@ -67,6 +71,7 @@ func newConn(s *Server, nc *net.TCPConn, l *listener, peer wire.Peer) *conn {
 
 func (c *conn) run() {
 	c.peerEnd(c.serve())
+	c.dropAhead()
 	if w, ok := c.h.(Watcher); ok {
 		w.ConnectionClosed(&c.peer, c.byPeer.Load())
 	}
@@ -83,33 +88,34 @@ func (c *conn) serve() error {
 	for {
 		frame, charge, err := c.readFrame()
 		if err != nil {
+			c.release()
 			return err
+		}
+		more := c.nextIsWhole()
+		if more {
+			c.hold()
 		}
 		sl := c.enqueue(frame, charge)
 		if sl == nil {
 			return nil // closed while it waited: the frame is dropped unstarted
 		}
 		c.h.Serve(&sl.req)
+		if !more || !c.mayHold() {
+			c.release()
+		}
 	}
 }
 
 // readFrame reads one frame and charges the budget for it.
 func (c *conn) readFrame() (frame []byte, charge int64, err error) {
-	for c.aheadN < 4 {
-		n, err := c.nc.Read(c.ahead[c.aheadN:])
-		if c.aheadN += n; err != nil && c.aheadN < 4 {
-			if errors.Is(err, io.EOF) && c.aheadN == 0 {
-				return nil, 0, io.EOF
-			}
-			return nil, 0, unexpected(err)
-		}
+	size, err := c.readLength()
+	if err != nil {
+		return nil, 0, err
 	}
-	c.aheadN = 0
-	size := int32(binary.BigEndian.Uint32(c.ahead[:]))
 	if size < 0 || int(size) > c.s.opts.MaxRequestBytes {
 		return nil, 0, fmt.Errorf("frame of %d bytes, socket.request.max.bytes is %d", size, c.s.opts.MaxRequestBytes)
 	}
-	if size < 8 {
+	if size < minRequestBytes {
 		return nil, 0, fmt.Errorf("frame of %d bytes is too short for a request", size)
 	}
 	now := int64(c.s.now())
@@ -135,23 +141,35 @@ func (c *conn) readFrame() (frame []byte, charge int64, err error) {
 }
 
 // readBody reads size bytes, and up to four of the next frame with them, which
-// saves a system call when frames come one behind the other. With plenty of
-// budget it is charged at once, and a large frame gets its memory when its first
-// bytes have come; else memory and charge follow the bytes.
+// saves a system call when frames come one behind the other; or it takes them
+// from what has been read ahead. With plenty of budget it is charged at once, and
+// a large frame gets its memory when its first bytes have come; else memory and
+// charge follow the bytes.
 func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
+	if whole, err := c.wholeAhead(size); whole || err != nil {
+		if err != nil {
+			return nil, 0, err
+		}
+		buf = c.s.frames.get(size)
+		copy(buf, c.ahead.bytes)
+		c.skip(size)
+		return c.chargeWhole(buf, 0)
+	}
 	first := min(size, probeBytes)
 	if c.s.budget.Believe(int64(size)) {
 		first, charge = min(size, firstReadBytes), int64(size)
 	}
 	c.readSince.Store(int64(c.s.now()))
-	buf = c.s.frames.get(first + len(c.ahead))
-	for got := 0; got < size; {
-		room := len(buf) - len(c.ahead)
+	buf = c.s.frames.get(max(first, len(c.ahead.bytes)) + len(c.ahead.tail))
+	got := copy(buf, c.ahead.bytes)
+	c.skip(got)
+	for got < size {
+		room := len(buf) - len(c.ahead.tail)
 		if got == room {
 			if buf, charge, err = c.growBody(buf, got, size, charge); err != nil {
 				return nil, 0, err
 			}
-			room = len(buf) - len(c.ahead)
+			room = len(buf) - len(c.ahead.tail)
 		}
 		limit := room
 		if room == size {
@@ -160,7 +178,7 @@ func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
 		n, err := c.nc.Read(buf[got:limit])
 		c.readSince.Store(int64(c.s.now()))
 		if got += n; got >= size {
-			c.aheadN = copy(c.ahead[:], buf[size:got])
+			c.ahead.bytes = c.ahead.tail[:copy(c.ahead.tail[:], buf[size:got])]
 			break
 		}
 		if err != nil {
@@ -169,14 +187,17 @@ func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
 		}
 	}
 	c.readSince.Store(0)
-	if charge < int64(size) { // small, and whole: this is no claim any more
-		if !c.s.budget.Acquire(int64(size)-charge, c.gone) {
-			c.free(buf, charge)
-			return nil, 0, net.ErrClosed
-		}
-		charge = int64(size)
+	return c.chargeWhole(buf[:size], charge)
+}
+
+// chargeWhole charges for the rest of a frame that is there: it is no claim any
+// more. It frees the frame if it fails.
+func (c *conn) chargeWhole(buf []byte, charge int64) ([]byte, int64, error) {
+	if rest := int64(len(buf)) - charge; rest > 0 && !c.s.budget.Acquire(rest, c.gone) {
+		c.free(buf, charge)
+		return nil, 0, net.ErrClosed
 	}
-	return buf[:size], charge, nil
+	return buf, int64(len(buf)), nil
 }
 
 // growBody gets memory for more of a frame of which got bytes, all that buf
@@ -199,7 +220,7 @@ func (c *conn) growBody(buf []byte, got, size int, charge int64) ([]byte, int64,
 		charge += n
 		want = int(charge)
 	}
-	larger := c.s.frames.get(want + len(c.ahead))
+	larger := c.s.frames.get(want + len(c.ahead.tail))
 	copy(larger, buf[:got])
 	c.s.frames.put(buf)
 	c.readSince.Store(int64(c.s.now()))
@@ -225,6 +246,10 @@ func (c *conn) enqueue(frame []byte, charge int64) *slot {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for !c.closed && (len(c.queue) >= c.s.opts.MaxInFlight || !c.mayStart(produce)) {
+		if c.holding {
+			c.sendHeld()
+			continue
+		}
 		c.moved.Wait()
 	}
 	if c.closed {
@@ -290,12 +315,8 @@ func (c *conn) end(err error, byPeer bool) {
 
 // wasReset asks the kernel whether the other end has reset the connection.
 func (c *conn) wasReset() bool {
-	raw, err := c.nc.SyscallConn()
-	if err != nil {
-		return true
-	}
 	reset := false
-	err = raw.Control(func(fd uintptr) {
+	err := c.raw.Control(func(fd uintptr) {
 		look := [1]unix.PollFd{{Fd: int32(fd)}}
 		if n, err := unix.Poll(look[:], 0); err == nil && n > 0 {
 			reset = look[0].Revents&(unix.POLLERR|unix.POLLHUP) != 0

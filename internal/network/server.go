@@ -100,6 +100,7 @@ type Server struct {
 
 	nextID atomic.Uint64
 	work   sync.WaitGroup
+	aheads atomic.Int32 // connections that have read ahead
 	stop   chan struct{}
 	busy   chan struct{} // the first connection came
 

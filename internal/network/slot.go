@@ -87,7 +87,7 @@ func (sl *slot) Fill(resp *wire.Response) {
 		c.mu.Unlock()
 		return
 	}
-	if c.flushing || !c.queue[0].filled {
+	if c.flushing || c.holding && len(c.queue) < maxHeld || !c.queue[0].filled {
 		c.moved.Broadcast()
 		c.mu.Unlock()
 		return

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -22,7 +21,6 @@ type writer struct {
 	backing   [][]byte
 	copies    [][]byte // pooled buffers of short ranges
 
-	raw     syscall.RawConn
 	file    fileSend
 	attempt func(fd uintptr) bool
 }
@@ -113,16 +111,11 @@ func (w *writer) flushMemory(c *conn) error {
 }
 
 func (w *writer) sendfile(c *conn, fd int, offset int64, n int) error {
-	if w.raw == nil {
-		raw, err := c.nc.SyscallConn()
-		if err != nil {
-			return err
-		}
-		w.raw = raw
+	if w.attempt == nil {
 		w.attempt = func(sock uintptr) bool { return w.file.step(c, int(sock)) }
 	}
 	w.file = fileSend{fd: fd, offset: offset, remaining: n}
-	if err := w.raw.Write(w.attempt); err != nil {
+	if err := c.raw.Write(w.attempt); err != nil {
 		return err
 	}
 	return w.file.err
