@@ -132,7 +132,7 @@ func (c *conn) readFrame() (frame []byte, charge int64, err error) {
 		}
 		c.s.budget.Release(charge) // else two large requests could wait for each other
 		charge += extra
-		if !c.s.budget.Acquire(charge, c.gone) {
+		if !c.acquire(charge) {
 			c.s.frames.put(frame)
 			return nil, 0, net.ErrClosed
 		}
@@ -193,11 +193,24 @@ func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
 // chargeWhole charges for the rest of a frame that is there: it is no claim any
 // more. It frees the frame if it fails.
 func (c *conn) chargeWhole(buf []byte, charge int64) ([]byte, int64, error) {
-	if rest := int64(len(buf)) - charge; rest > 0 && !c.s.budget.Acquire(rest, c.gone) {
+	if rest := int64(len(buf)) - charge; rest > 0 && !c.acquire(rest) {
 		c.free(buf, charge)
 		return nil, 0, net.ErrClosed
 	}
 	return buf, int64(len(buf)), nil
+}
+
+// acquire charges n bytes for a frame that is there. Answers that are held back do
+// not wait with it.
+func (c *conn) acquire(n int64) bool {
+	if c.s.budget.TryAcquire(n) {
+		return true
+	}
+	if c.holding {
+		c.release()
+		c.frameSince.Store(max(int64(c.s.now()), 1)) // the client took that time, not its frame
+	}
+	return c.s.budget.Acquire(n, c.gone)
 }
 
 // growBody gets memory for more of a frame of which got bytes, all that buf

@@ -1,0 +1,83 @@
+package network
+
+import (
+	"bytes"
+	"net"
+	"slices"
+	"testing"
+	"time"
+
+	"moldau/internal/wire"
+)
+
+// scripted serves requests as a test says.
+type scripted func(*wire.Request)
+
+func (f scripted) Serve(q *wire.Request) { f(q) }
+
+// dialScripted listens with a script and connects to it.
+func dialScripted(t *testing.T, o Options, script scripted) (*Server, *net.TCPConn) {
+	t.Helper()
+	s := New(o)
+	t.Cleanup(s.Close)
+	address, err := s.Listen("PLAINTEXT", "127.0.0.1:0", script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := net.Dial("tcp", address.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	return s, c.(*net.TCPConn)
+}
+
+func writeAll(t *testing.T, c net.Conn, frames ...[]byte) {
+	t.Helper()
+	if _, err := c.Write(bytes.Join(frames, nil)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantAnswers reads answers and compares their correlation ids.
+func wantAnswers(t *testing.T, c net.Conn, want ...int32) {
+	t.Helper()
+	var got []int32
+	for range want {
+		id, _ := receiveFrom(t, c)
+		got = append(got, id)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("answers %v, want %v", got, want)
+	}
+}
+
+// Answers do not wait while the next request waits for memory that others have.
+// Fails if acquire does not release.
+func TestHeldAnswersDoNotWaitForMemory(t *testing.T) {
+	kept := make(chan *wire.Request, 1)
+	s, other := dialScripted(t, Options{BudgetBytes: 5000}, func(q *wire.Request) {
+		if len(q.Frame) > 4000 {
+			kept <- q
+			return
+		}
+		answer(q, "")
+	})
+	writeAll(t, other, frame(wire.KeyProduce, 1, make([]byte, 4000)))
+	late := <-kept
+	c, err := net.Dial("tcp", other.RemoteAddr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
+	writeAll(t, c, frame(wire.KeyProduce, 1, nil), frame(wire.KeyProduce, 2, nil), frame(wire.KeyProduce, 3, make([]byte, 1500)))
+	wantAnswers(t, c, 1, 2)
+	if _, contended := s.budget.Used(); !contended {
+		t.Error("the third does not wait")
+	}
+	answer(late, "")
+	wantAnswers(t, other, 1)
+	wantAnswers(t, c, 3)
+}
