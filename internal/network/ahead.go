@@ -134,6 +134,12 @@ func (c *conn) release() {
 // sendHeld sends them. Called with mu held, which it gives up meanwhile.
 func (c *conn) sendHeld() {
 	c.holding = false
+	c.sendReady()
+}
+
+// sendReady sends what is answered, unless somebody does. Any goroutine may call it,
+// with mu held, which it gives up meanwhile.
+func (c *conn) sendReady() {
 	if c.flushing || c.closed || len(c.queue) == 0 || !c.queue[0].filled {
 		return
 	}

@@ -292,6 +292,18 @@ func (c *conn) mayStart(produce bool) bool {
 	return true
 }
 
+// shutAfterAnswers closes the connection, as shut does, when what was answered before
+// has been sent. It may block while the client is slow to read.
+func (c *conn) shutAfterAnswers(err error) {
+	c.mu.Lock()
+	for c.flushing && !c.closed {
+		c.moved.Wait()
+	}
+	c.sendReady()
+	c.mu.Unlock()
+	c.shut(err)
+}
+
 // shut closes the connection, for the reason err; nil and the ordinary end are
 // not worth a log line. Safe from any goroutine, any number of times.
 func (c *conn) shut(err error) { c.end(err, false) }

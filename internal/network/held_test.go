@@ -2,6 +2,7 @@ package network
 
 import (
 	"bytes"
+	"errors"
 	"net"
 	"slices"
 	"testing"
@@ -80,4 +81,21 @@ func TestHeldAnswersDoNotWaitForMemory(t *testing.T) {
 	answer(late, "")
 	wantAnswers(t, other, 1)
 	wantAnswers(t, c, 3)
+}
+
+// A request that has its connection closed does not take the answers of those before
+// it along, nor does one whose answer cannot be sent. Fails if Drop does not send what
+// is held back.
+func TestDropSendsWhatWasAnsweredBefore(t *testing.T) {
+	_, c := dialScripted(t, Options{}, func(q *wire.Request) {
+		if wire.PeekKey(q.Frame) == keptKey {
+			q.Drop(errors.New("nonsense"))
+			return
+		}
+		answer(q, "")
+	})
+	one := func(id int32) []byte { return frame(3, id, nil) }
+	writeAll(t, c, one(1), one(2), one(3), frame(keptKey, 4, nil), one(5))
+	wantAnswers(t, c, 1, 2, 3)
+	closedBy(t, c)
 }
