@@ -91,6 +91,15 @@ func (c *conn) serve() error {
 			c.release()
 			return err
 		}
+		if !c.mayHold() {
+			c.release()
+		}
+		if c.holding && wire.PeekKey(frame) == wire.KeyProduce && c.wasReset() {
+			// Sending the answers that are held would have told (Trap 13). What
+			// changes groups looks for itself.
+			c.free(frame, charge)
+			return syscall.ECONNRESET
+		}
 		more := c.nextIsWhole()
 		if more {
 			c.hold()
@@ -100,7 +109,7 @@ func (c *conn) serve() error {
 			return nil // closed while it waited: the frame is dropped unstarted
 		}
 		c.h.Serve(&sl.req)
-		if !more || !c.mayHold() {
+		if !more {
 			c.release()
 		}
 	}

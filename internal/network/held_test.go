@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"net"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -98,4 +99,58 @@ func TestDropSendsWhatWasAnsweredBefore(t *testing.T) {
 	writeAll(t, c, one(1), one(2), one(3), frame(keptKey, 4, nil), one(5))
 	wantAnswers(t, c, 1, 2, 3)
 	closedBy(t, c)
+}
+
+// A request that takes long does not begin before answers are sent that have waited
+// for as long as they may. Fails if serve does not look at the time before it.
+func TestHeldAnswersDoNotWaitForASlowRequest(t *testing.T) {
+	resume := make(chan struct{})
+	_, c := dialScripted(t, Options{}, func(q *wire.Request) {
+		switch wire.PeekKey(q.Frame) {
+		case keptKey:
+			for began := time.Now(); time.Since(began) <= 2*holdFor; {
+				runtime.Gosched()
+			}
+		case keptKey + 1:
+			<-resume
+		}
+		answer(q, "")
+	})
+	defer close(resume)
+	writeAll(t, c, frame(3, 1, nil), frame(keptKey, 2, nil), frame(keptKey+1, 3, nil))
+	wantAnswers(t, c, 1, 2)
+}
+
+// Trap 13: a Produce that came behind another request does not begin if the client has reset
+// the connection meanwhile, which sending the answer of the one before would have
+// told. Fails if serve does not ask for it.
+func TestTrap13HeldAnswersHideNoReset(t *testing.T) {
+	dead := make(chan struct{})
+	later := make(chan int16, 10)
+	s, c := dialScripted(t, Options{}, func(q *wire.Request) {
+		switch key := wire.PeekKey(q.Frame); key {
+		case keptKey:
+			<-dead
+			for !q.Broken() {
+				runtime.Gosched()
+			}
+		case 3:
+		default:
+			later <- key
+		}
+		answer(q, "")
+	})
+	writeAll(t, c, frame(3, 1, nil), frame(keptKey, 2, nil), frame(wire.KeyProduce, 3, nil), frame(21, 4, nil))
+	wantAnswers(t, c, 1)
+	_ = c.SetLinger(0)
+	c.Close()
+	close(dead)
+	gone(t, s, func() bool { return s.Connections() == 0 })
+	close(later)
+	for key := range later {
+		t.Errorf("a request of API %d was begun", key)
+	}
+	if used, _ := s.budget.Used(); used != 0 {
+		t.Errorf("%d bytes of budget are lost", used)
+	}
 }
