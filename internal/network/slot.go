@@ -115,13 +115,9 @@ func (c *conn) flush() {
 		c.mu.Lock()
 		c.retire(n)
 		if err != nil {
-			c.flushing = false
-			if c.closed {
-				c.dropUnsent()
-			}
 			c.mu.Unlock()
-			c.peerEnd(err)
-			return
+			c.peerEnd(err) // still flushing: nobody sends behind half an answer
+			c.mu.Lock()
 		}
 	}
 	c.flushing = false
