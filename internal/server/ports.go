@@ -137,11 +137,14 @@ func (p *ports) run() {
 	}
 }
 
-// apply opens and closes listeners until they are what is wanted. What fails is
-// logged, and tried again when the settings change.
+// apply opens and closes listeners until they are what is wanted; after stop it does
+// nothing. What fails is logged, and tried again when the settings change.
 func (p *ports) apply() {
 	p.changing.Lock()
 	defer p.changing.Unlock()
+	if p.ctx.Err() != nil {
+		return
+	}
 	p.mu.Lock()
 	wanted, letIn, done := p.wanted, p.letIn, p.wanted == p.applied
 	p.applied = wanted
@@ -149,6 +152,7 @@ func (p *ports) apply() {
 	if done {
 		return
 	}
+	moved := map[string]config.Listener{} // whence; another may come to where one was
 	for _, o := range p.list(false) {
 		i := slices.IndexFunc(wanted.Listeners, func(l config.Listener) bool { return l.Name == o.Name })
 		if i < 0 {
@@ -162,15 +166,16 @@ func (p *ports) apply() {
 			p.s.log.Warn("a listener keeps its address until the next start", "listener", o.String(), "wanted", l.String())
 		} else {
 			p.drop(o)
-			if !p.openPort(l, letIn) {
-				p.openPort(o.Listener, letIn)
-			}
+			moved[o.Name] = o.Listener
 		}
 	}
 	for _, l := range wanted.Listeners {
-		if !wanted.IsControllerListener(l.Name) && p.find(l.Name) == nil {
-			p.openPort(l, letIn)
+		if !wanted.IsControllerListener(l.Name) && p.find(l.Name) == nil && p.openPort(l, letIn) {
+			delete(moved, l.Name)
 		}
+	}
+	for _, o := range moved {
+		p.openPort(o, letIn)
 	}
 }
 
