@@ -42,7 +42,7 @@ type conn struct {
 
 	gone    chan struct{} // closed with the connection
 	byPeer  atomic.Bool   // the other end closed it
-	leaving bool          // makes room for another; belongs to the server's mu
+	leaving bool          // is being closed by the Server, so makes room; belongs to its mu
 
 	frameSince atomic.Int64 // when the frame being read began; 0: none
 	readSince  atomic.Int64 // when its last bytes came; 0: it waits for memory or is whole

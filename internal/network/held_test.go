@@ -22,7 +22,13 @@ func dialScripted(t *testing.T, o Options, script scripted) (*Server, *net.TCPCo
 	t.Helper()
 	s := New(o)
 	t.Cleanup(s.Close)
-	address, err := s.Listen("PLAINTEXT", "127.0.0.1:0", script)
+	return s, dialNew(t, s, "PLAINTEXT", script)
+}
+
+// dialNew opens a listener and connects to it.
+func dialNew(t *testing.T, s *Server, listener string, script scripted) *net.TCPConn {
+	t.Helper()
+	address, err := s.Listen(listener, "127.0.0.1:0", script)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,7 +38,7 @@ func dialScripted(t *testing.T, o Options, script scripted) (*Server, *net.TCPCo
 	}
 	t.Cleanup(func() { c.Close() })
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	return s, c.(*net.TCPConn)
+	return c.(*net.TCPConn)
 }
 
 func writeAll(t *testing.T, c net.Conn, frames ...[]byte) {
