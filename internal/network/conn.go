@@ -216,8 +216,9 @@ func (c *conn) acquire(n int64) bool {
 		return true
 	}
 	if c.holding {
+		c.frameSince.Store(0) // sending has a limit of its own
 		c.release()
-		c.frameSince.Store(max(int64(c.s.now()), 1)) // the client took that time, not its frame
+		c.frameSince.Store(max(int64(c.s.now()), 1))
 	}
 	return c.s.budget.Acquire(n, c.gone)
 }
