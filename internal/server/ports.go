@@ -113,10 +113,15 @@ func (p *ports) want(l config.Layers) {
 	}
 	p.mu.Unlock()
 	if changed {
-		select {
-		case p.poke <- struct{}{}:
-		default:
-		}
+		p.wake()
+	}
+}
+
+// wake has run look.
+func (p *ports) wake() {
+	select {
+	case p.poke <- struct{}{}:
+	default:
 	}
 }
 
@@ -128,12 +133,23 @@ func (p *ports) run() {
 			return
 		case <-p.poke:
 		}
-		p.mu.Lock()
-		letIn := p.letIn
-		p.mu.Unlock()
-		if letIn { // else who registers, or lets clients in, looks at it
+		if p.served() { // else who registers looks at it, or wakes run when it lets clients in
 			p.apply()
 		}
+	}
+}
+
+func (p *ports) served() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.letIn
+}
+
+// applyFirst does what apply does until clients are let in. From then on run does: who
+// registers again sends heartbeats, and must not wait for names or connections.
+func (p *ports) applyFirst() {
+	if !p.served() {
+		p.apply()
 	}
 }
 
@@ -237,17 +253,16 @@ func (p *ports) serveControllers() error {
 // serveClients lets clients in.
 func (p *ports) serveClients() error {
 	p.changing.Lock()
+	defer p.changing.Unlock()
 	for _, o := range p.list(false) {
 		if err := p.serve(o, false); err != nil {
-			p.changing.Unlock()
 			return err
 		}
 	}
 	p.mu.Lock()
 	p.letIn = true
 	p.mu.Unlock()
-	p.changing.Unlock()
-	p.apply() // what was wanted since the broker registered
+	p.wake() // for what was wanted since the broker registered
 	return nil
 }
 

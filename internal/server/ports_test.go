@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"testing"
+	"time"
 
 	"moldau/internal/config"
 )
@@ -90,4 +91,31 @@ func TestListenersTakeEachOthersPorts(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A broker that registers again does not wait for a change of listeners, which can
+// take as long as a host's name is looked up: it would be fenced. Fails if applyFirst
+// applies whenever it is called.
+func TestRegisteringAgainWaitsForNoListener(t *testing.T) {
+	p := portsOf(t, "A://127.0.0.1:0")
+	p.mu.Lock()
+	p.letIn = true
+	p.mu.Unlock()
+	p.changing.Lock() // a change that takes long
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p.want(settingsOf("A://127.0.0.1:0,C://127.0.0.1:0"))
+		p.applyFirst()
+	}()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
+	}
+	p.mu.Lock()
+	p.letIn = false // nothing is there that could serve
+	p.mu.Unlock()
+	p.changing.Unlock()
+	<-done
 }
