@@ -16,7 +16,7 @@ const (
 	// maxAheads bounds how many connections have read ahead at the same time; 8 MiB.
 	maxAheads = 1024
 	// Answers are held back while the next request has come already: that many at
-	// most, and from the first on no longer than a client would notice.
+	// most, and no longer than a client would notice when that one begins.
 	maxHeld = maxSpareSlots
 	holdFor = 200 * time.Microsecond
 )
@@ -117,7 +117,7 @@ func (c *conn) hold() {
 	}
 }
 
-// mayHold tells whether there is time and room to hold answers any longer.
+// mayHold tells, when a request has just been read, whether answers may wait for its.
 func (c *conn) mayHold() bool {
 	return c.lastUse.Load()-c.heldSince < int64(holdFor)
 }
@@ -134,6 +134,12 @@ func (c *conn) release() {
 // sendHeld sends them. Called with mu held, which it gives up meanwhile.
 func (c *conn) sendHeld() {
 	c.holding = false
+	c.sendReady()
+}
+
+// sendReady sends what is answered, unless somebody does. Any goroutine may call it,
+// with mu held, which it gives up meanwhile.
+func (c *conn) sendReady() {
 	if c.flushing || c.closed || len(c.queue) == 0 || !c.queue[0].filled {
 		return
 	}

@@ -65,6 +65,17 @@ func (b *Budget) Grow(step, rest int64, gone <-chan struct{}) int64 {
 // NewBudget makes a budget of limitBytes.
 func NewBudget(limitBytes int64) *Budget { return &Budget{limit: limitBytes} }
 
+// TryAcquire takes n bytes if they are free now and nobody waits for any.
+func (b *Budget) TryAcquire(n int64) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.contended() || !b.fits(n) {
+		return false
+	}
+	b.used += n
+	return true
+}
+
 // Acquire takes n bytes; it waits until they are free, and reports false if
 // gone is closed before that.
 func (b *Budget) Acquire(n int64, gone <-chan struct{}) bool {

@@ -42,7 +42,7 @@ type conn struct {
 
 	gone    chan struct{} // closed with the connection
 	byPeer  atomic.Bool   // the other end closed it
-	leaving bool          // makes room for another; belongs to the server's mu
+	leaving bool          // is being closed by the Server, so makes room; belongs to its mu
 
 	frameSince atomic.Int64 // when the frame being read began; 0: none
 	readSince  atomic.Int64 // when its last bytes came; 0: it waits for memory or is whole
@@ -91,6 +91,15 @@ func (c *conn) serve() error {
 			c.release()
 			return err
 		}
+		if !c.mayHold() {
+			c.release()
+		}
+		if c.holding && wire.PeekKey(frame) == wire.KeyProduce && c.wasReset() {
+			// Sending the answers that are held would have told (Trap 13). What
+			// changes groups looks for itself.
+			c.free(frame, charge)
+			return syscall.ECONNRESET
+		}
 		more := c.nextIsWhole()
 		if more {
 			c.hold()
@@ -100,7 +109,7 @@ func (c *conn) serve() error {
 			return nil // closed while it waited: the frame is dropped unstarted
 		}
 		c.h.Serve(&sl.req)
-		if !more || !c.mayHold() {
+		if !more {
 			c.release()
 		}
 	}
@@ -132,7 +141,7 @@ func (c *conn) readFrame() (frame []byte, charge int64, err error) {
 		}
 		c.s.budget.Release(charge) // else two large requests could wait for each other
 		charge += extra
-		if !c.s.budget.Acquire(charge, c.gone) {
+		if !c.acquire(charge) {
 			c.s.frames.put(frame)
 			return nil, 0, net.ErrClosed
 		}
@@ -193,11 +202,25 @@ func (c *conn) readBody(size int) (buf []byte, charge int64, err error) {
 // chargeWhole charges for the rest of a frame that is there: it is no claim any
 // more. It frees the frame if it fails.
 func (c *conn) chargeWhole(buf []byte, charge int64) ([]byte, int64, error) {
-	if rest := int64(len(buf)) - charge; rest > 0 && !c.s.budget.Acquire(rest, c.gone) {
+	if rest := int64(len(buf)) - charge; rest > 0 && !c.acquire(rest) {
 		c.free(buf, charge)
 		return nil, 0, net.ErrClosed
 	}
 	return buf, int64(len(buf)), nil
+}
+
+// acquire charges n bytes for a frame that is there. Answers that are held back do
+// not wait with it.
+func (c *conn) acquire(n int64) bool {
+	if c.s.budget.TryAcquire(n) {
+		return true
+	}
+	if c.holding {
+		c.frameSince.Store(0) // sending has a limit of its own
+		c.release()
+		c.frameSince.Store(max(int64(c.s.now()), 1))
+	}
+	return c.s.budget.Acquire(n, c.gone)
 }
 
 // growBody gets memory for more of a frame of which got bytes, all that buf
@@ -277,6 +300,18 @@ func (c *conn) mayStart(produce bool) bool {
 		}
 	}
 	return true
+}
+
+// shutAfterAnswers closes the connection, as shut does, when what was answered before
+// has been sent. It may block while the client is slow to read.
+func (c *conn) shutAfterAnswers(err error) {
+	c.mu.Lock()
+	for c.flushing && !c.closed {
+		c.moved.Wait()
+	}
+	c.sendReady()
+	c.mu.Unlock()
+	c.shut(err)
 }
 
 // shut closes the connection, for the reason err; nil and the ordinary end are

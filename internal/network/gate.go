@@ -116,8 +116,12 @@ func (g *gate) count(name string, n int) {
 	}
 }
 
-// forget drops what is kept of a listener that is gone with its connections.
+// forget drops what is kept of a listener that is gone with its connections. Those of
+// one that had the same name after it may not have ended yet.
 func (g *gate) forget(name string) {
+	if g.perListener[name] > 0 {
+		return
+	}
 	delete(g.perListener, name)
 	delete(g.paces, name)
 }

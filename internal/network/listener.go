@@ -67,6 +67,10 @@ func (s *Server) CloseListener(name string) {
 	}
 	for c := range s.conns {
 		if slices.Contains(gone, c.l) {
+			if !c.leaving {
+				c.leaving = true
+				s.leaving++ // makeRoom need not close others in their place
+			}
 			c.shut(nil)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"moldau/internal/wire"
 )
 
 // goroutines tells how many goroutines run accept, connections or what they wait for.
@@ -130,4 +132,46 @@ func TestAClosedServerOpensNothing(t *testing.T) {
 		t.Error("and leaves it open")
 	}
 	r.s.CloseListener("PLAINTEXT")
+}
+
+// Connections that end with their listener make room: none of another is closed
+// because of them. And places that are still taken are not forgotten. Fails if
+// CloseListener does not count them as leaving, or if forget does not look.
+func TestAListenerThatEndsMakesRoom(t *testing.T) {
+	l := Unlimited()
+	s, plain := dialScripted(t, Options{Limits: &l}, func(q *wire.Request) { answer(q, "") })
+	writeAll(t, plain, frame(18, 1, nil))
+	wantAnswers(t, plain, 1)
+	began, resume, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	extra := dialNew(t, s, "EXTRA", func(q *wire.Request) {
+		close(began)
+		<-resume
+		answer(q, "")
+	})
+	writeAll(t, extra, frame(18, 1, nil))
+	<-began
+	go func() {
+		defer close(ended)
+		s.CloseListener("EXTRA")
+	}()
+	closedBy(t, extra) // its goroutine still runs
+	l.MaxConnections = 1
+	s.SetLimits(l)
+	s.mu.Lock()
+	for c := range s.conns {
+		if c.leaving != (c.peer.Listener == "EXTRA") {
+			t.Errorf("one of %s leaves: %v", c.peer.Listener, c.leaving)
+		}
+	}
+	if s.gate.forget("EXTRA"); s.gate.perListener["EXTRA"] != 1 {
+		t.Error("a place that is taken is forgotten")
+	}
+	s.mu.Unlock()
+	close(resume)
+	<-ended
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, left := s.gate.perListener["EXTRA"]; left || s.gate.open != 1 || s.leaving != 0 {
+		t.Errorf("%d open, %v, %d leaving", s.gate.open, s.gate.perListener, s.leaving)
+	}
 }

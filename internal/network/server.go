@@ -109,7 +109,7 @@ type Server struct {
 	listeners []*listener
 	conns     map[*conn]struct{}
 	gate      *gate
-	leaving   int // connections that makeRoom closes
+	leaving   int // connections that makeRoom or CloseListener closes
 }
 
 // New makes a Server without listeners.

@@ -60,7 +60,7 @@ func (sl *slot) Broken() bool {
 func (sl *slot) Drop(err error) {
 	c := sl.c
 	sl.Fill(nil)
-	c.shut(err)
+	c.shutAfterAnswers(err)
 }
 
 // Fill implements wire.Slot.
@@ -69,7 +69,7 @@ func (sl *slot) Fill(resp *wire.Response) {
 	if resp != nil && !resp.Finish() {
 		resp.Release()
 		resp = nil
-		defer c.shut(fmt.Errorf("answer is longer than %d bytes", math.MaxInt32))
+		defer c.shutAfterAnswers(fmt.Errorf("answer is longer than %d bytes", math.MaxInt32))
 	}
 	c.mu.Lock()
 	if sl.filled {
@@ -115,13 +115,9 @@ func (c *conn) flush() {
 		c.mu.Lock()
 		c.retire(n)
 		if err != nil {
-			c.flushing = false
-			if c.closed {
-				c.dropUnsent()
-			}
 			c.mu.Unlock()
-			c.peerEnd(err)
-			return
+			c.peerEnd(err) // still flushing: nobody sends behind half an answer
+			c.mu.Lock()
 		}
 	}
 	c.flushing = false

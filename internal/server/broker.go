@@ -288,7 +288,7 @@ func (b *broker) register() {
 	if c.Rack != "" {
 		req.Rack = &c.Rack
 	}
-	b.s.ports.apply() // what the metadata says of listeners
+	b.s.ports.applyFirst() // what the metadata says of listeners
 	for _, l := range b.s.ports.reached(true) {
 		m := kmsg.NewBrokerRegistrationRequestListener()
 		m.Name, m.Host, m.Port, m.SecurityProtocol = l.Name, hostOf(l), l.Port, int16(l.Protocol)

@@ -113,10 +113,15 @@ func (p *ports) want(l config.Layers) {
 	}
 	p.mu.Unlock()
 	if changed {
-		select {
-		case p.poke <- struct{}{}:
-		default:
-		}
+		p.wake()
+	}
+}
+
+// wake has run look.
+func (p *ports) wake() {
+	select {
+	case p.poke <- struct{}{}:
+	default:
 	}
 }
 
@@ -128,20 +133,34 @@ func (p *ports) run() {
 			return
 		case <-p.poke:
 		}
-		p.mu.Lock()
-		letIn := p.letIn
-		p.mu.Unlock()
-		if letIn { // else who registers, or lets clients in, looks at it
+		if p.served() { // else who registers looks at it, or wakes run when it lets clients in
 			p.apply()
 		}
 	}
 }
 
-// apply opens and closes listeners until they are what is wanted. What fails is
-// logged, and tried again when the settings change.
+func (p *ports) served() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.letIn
+}
+
+// applyFirst does what apply does until clients are let in. From then on run does: who
+// registers again sends heartbeats, and must not wait for names or connections.
+func (p *ports) applyFirst() {
+	if !p.served() {
+		p.apply()
+	}
+}
+
+// apply opens and closes listeners until they are what is wanted; after stop it does
+// nothing. What fails is logged, and tried again when the settings change.
 func (p *ports) apply() {
 	p.changing.Lock()
 	defer p.changing.Unlock()
+	if p.ctx.Err() != nil {
+		return
+	}
 	p.mu.Lock()
 	wanted, letIn, done := p.wanted, p.letIn, p.wanted == p.applied
 	p.applied = wanted
@@ -149,6 +168,7 @@ func (p *ports) apply() {
 	if done {
 		return
 	}
+	moved := map[string]config.Listener{} // whence; another may come to where one was
 	for _, o := range p.list(false) {
 		i := slices.IndexFunc(wanted.Listeners, func(l config.Listener) bool { return l.Name == o.Name })
 		if i < 0 {
@@ -162,15 +182,16 @@ func (p *ports) apply() {
 			p.s.log.Warn("a listener keeps its address until the next start", "listener", o.String(), "wanted", l.String())
 		} else {
 			p.drop(o)
-			if !p.openPort(l, letIn) {
-				p.openPort(o.Listener, letIn)
-			}
+			moved[o.Name] = o.Listener
 		}
 	}
 	for _, l := range wanted.Listeners {
-		if !wanted.IsControllerListener(l.Name) && p.find(l.Name) == nil {
-			p.openPort(l, letIn)
+		if !wanted.IsControllerListener(l.Name) && p.find(l.Name) == nil && p.openPort(l, letIn) {
+			delete(moved, l.Name)
 		}
+	}
+	for _, o := range moved {
+		p.openPort(o, letIn)
 	}
 }
 
@@ -232,17 +253,16 @@ func (p *ports) serveControllers() error {
 // serveClients lets clients in.
 func (p *ports) serveClients() error {
 	p.changing.Lock()
+	defer p.changing.Unlock()
 	for _, o := range p.list(false) {
 		if err := p.serve(o, false); err != nil {
-			p.changing.Unlock()
 			return err
 		}
 	}
 	p.mu.Lock()
 	p.letIn = true
 	p.mu.Unlock()
-	p.changing.Unlock()
-	p.apply() // what was wanted since the broker registered
+	p.wake() // for what was wanted since the broker registered
 	return nil
 }
 
