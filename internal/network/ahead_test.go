@@ -2,7 +2,6 @@ package network
 
 import (
 	"bytes"
-	"encoding/binary"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -36,17 +35,7 @@ func echoRig(t testing.TB, o Options) (*Server, *echoSums, net.Conn) {
 	t.Helper()
 	s, e := New(o), &echoSums{kept: make(chan *wire.Request, 10)}
 	t.Cleanup(s.Close)
-	address, err := s.Listen("PLAINTEXT", "127.0.0.1:0", e)
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := net.Dial("tcp", address.String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { c.Close() })
-	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	return s, e, c
+	return s, e, dialNew(t, s, "PLAINTEXT", e)
 }
 
 // Requests of all sizes, in whatever pieces they come, are whole and in order.
@@ -84,7 +73,7 @@ func TestRequestsInAnyPieces(t *testing.T) {
 			}
 		}()
 		for i := range want {
-			if id, got := receiveFrom(t, c); id != int32(i) || got != want[i] {
+			if id, got := receive(t, c); id != int32(i) || got != want[i] {
 				t.Fatalf("round %d: answer %d: %d %q, want %q", round, i, id, got, want[i])
 			}
 		}
@@ -95,19 +84,6 @@ func TestRequestsInAnyPieces(t *testing.T) {
 		c.Close()
 		s.Close()
 	}
-}
-
-func receiveFrom(t testing.TB, c net.Conn) (int32, string) {
-	t.Helper()
-	var head [8]byte
-	if _, err := io.ReadFull(c, head[:]); err != nil {
-		t.Fatal(err)
-	}
-	body := make([]byte, binary.BigEndian.Uint32(head[:])-4)
-	if _, err := io.ReadFull(c, body); err != nil {
-		t.Fatal(err)
-	}
-	return int32(binary.BigEndian.Uint32(head[4:])), string(body)
 }
 
 func gone(t testing.TB, s *Server, done func() bool) {
@@ -141,7 +117,7 @@ func TestHeldAnswersGo(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range want {
-			if _, got := receiveFrom(t, c); got != sum(one[4:]) {
+			if _, got := receive(t, c); got != sum(one[4:]) {
 				t.Fatalf("%s: %q", what, got)
 			}
 		}
@@ -150,11 +126,11 @@ func TestHeldAnswersGo(t *testing.T) {
 			continue
 		}
 		answer(<-e.kept, "at last")
-		if id, got := receiveFrom(t, c); id != 2 || got != "at last" {
+		if id, got := receive(t, c); id != 2 || got != "at last" {
 			t.Errorf("%s: %d %q", what, id, got)
 		}
 		if len(behind) > len(kept) {
-			if id, _ := receiveFrom(t, c); id != 3 {
+			if id, _ := receive(t, c); id != 3 {
 				t.Errorf("%s: %d", what, id)
 			}
 		}
@@ -171,7 +147,7 @@ func TestEndGivesBackWhatWasReadAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 {
-		receiveFrom(t, c)
+		receive(t, c)
 	}
 	if s.aheads.Load() != 1 {
 		t.Fatal("nothing was read ahead")
@@ -197,7 +173,7 @@ func TestNotEverybodyReadsAhead(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 20 {
-		receiveFrom(t, c)
+		receive(t, c)
 	}
 	if n := s.aheads.Load(); n != maxAheads {
 		t.Errorf("%d have read ahead", n)

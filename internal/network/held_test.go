@@ -1,7 +1,6 @@
 package network
 
 import (
-	"bytes"
 	"errors"
 	"net"
 	"runtime"
@@ -26,9 +25,9 @@ func dialScripted(t *testing.T, o Options, script scripted) (*Server, *net.TCPCo
 }
 
 // dialNew opens a listener and connects to it.
-func dialNew(t *testing.T, s *Server, listener string, script scripted) *net.TCPConn {
+func dialNew(t testing.TB, s *Server, listener string, h Handler) *net.TCPConn {
 	t.Helper()
-	address, err := s.Listen(listener, "127.0.0.1:0", script)
+	address, err := s.Listen(listener, "127.0.0.1:0", h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,19 +40,12 @@ func dialNew(t *testing.T, s *Server, listener string, script scripted) *net.TCP
 	return c.(*net.TCPConn)
 }
 
-func writeAll(t *testing.T, c net.Conn, frames ...[]byte) {
-	t.Helper()
-	if _, err := c.Write(bytes.Join(frames, nil)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // wantAnswers reads answers and compares their correlation ids.
 func wantAnswers(t *testing.T, c net.Conn, want ...int32) {
 	t.Helper()
 	var got []int32
 	for range want {
-		id, _ := receiveFrom(t, c)
+		id, _ := receive(t, c)
 		got = append(got, id)
 	}
 	if !slices.Equal(got, want) {
@@ -72,7 +64,7 @@ func TestHeldAnswersDoNotWaitForMemory(t *testing.T) {
 		}
 		answer(q, "")
 	})
-	writeAll(t, other, frame(wire.KeyProduce, 1, make([]byte, 4000)))
+	send(t, other, frame(wire.KeyProduce, 1, make([]byte, 4000)))
 	late := <-kept
 	c, err := net.Dial("tcp", other.RemoteAddr().String())
 	if err != nil {
@@ -80,7 +72,7 @@ func TestHeldAnswersDoNotWaitForMemory(t *testing.T) {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(20 * time.Second))
-	writeAll(t, c, frame(wire.KeyProduce, 1, nil), frame(wire.KeyProduce, 2, nil), frame(wire.KeyProduce, 3, make([]byte, 1500)))
+	send(t, c, frame(wire.KeyProduce, 1, nil), frame(wire.KeyProduce, 2, nil), frame(wire.KeyProduce, 3, make([]byte, 1500)))
 	wantAnswers(t, c, 1, 2)
 	if _, contended := s.budget.Used(); !contended {
 		t.Error("the third does not wait")
@@ -102,7 +94,7 @@ func TestDropSendsWhatWasAnsweredBefore(t *testing.T) {
 		answer(q, "")
 	})
 	one := func(id int32) []byte { return frame(3, id, nil) }
-	writeAll(t, c, one(1), one(2), one(3), frame(keptKey, 4, nil), one(5))
+	send(t, c, one(1), one(2), one(3), frame(keptKey, 4, nil), one(5))
 	wantAnswers(t, c, 1, 2, 3)
 	closedBy(t, c)
 }
@@ -123,7 +115,7 @@ func TestHeldAnswersDoNotWaitForASlowRequest(t *testing.T) {
 		answer(q, "")
 	})
 	defer close(resume)
-	writeAll(t, c, frame(3, 1, nil), frame(keptKey, 2, nil), frame(keptKey+1, 3, nil))
+	send(t, c, frame(3, 1, nil), frame(keptKey, 2, nil), frame(keptKey+1, 3, nil))
 	wantAnswers(t, c, 1, 2)
 }
 
@@ -146,7 +138,7 @@ func TestTrap13HeldAnswersHideNoReset(t *testing.T) {
 		}
 		answer(q, "")
 	})
-	writeAll(t, c, frame(3, 1, nil), frame(keptKey, 2, nil), frame(wire.KeyProduce, 3, nil), frame(21, 4, nil))
+	send(t, c, frame(3, 1, nil), frame(keptKey, 2, nil), frame(wire.KeyProduce, 3, nil), frame(21, 4, nil))
 	wantAnswers(t, c, 1)
 	_ = c.SetLinger(0)
 	c.Close()

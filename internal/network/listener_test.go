@@ -140,15 +140,15 @@ func TestAClosedServerOpensNothing(t *testing.T) {
 func TestAListenerThatEndsMakesRoom(t *testing.T) {
 	l := Unlimited()
 	s, plain := dialScripted(t, Options{Limits: &l}, func(q *wire.Request) { answer(q, "") })
-	writeAll(t, plain, frame(18, 1, nil))
+	send(t, plain, frame(18, 1, nil))
 	wantAnswers(t, plain, 1)
 	began, resume, ended := make(chan struct{}), make(chan struct{}), make(chan struct{})
-	extra := dialNew(t, s, "EXTRA", func(q *wire.Request) {
+	extra := dialNew(t, s, "EXTRA", scripted(func(q *wire.Request) {
 		close(began)
 		<-resume
 		answer(q, "")
-	})
-	writeAll(t, extra, frame(18, 1, nil))
+	}))
+	send(t, extra, frame(18, 1, nil))
 	<-began
 	go func() {
 		defer close(ended)

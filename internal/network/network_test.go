@@ -90,7 +90,7 @@ func frame(key int16, correlation int32, body []byte) []byte {
 	return append(b, body...)
 }
 
-func send(t *testing.T, c net.Conn, frames ...[]byte) {
+func send(t testing.TB, c net.Conn, frames ...[]byte) {
 	t.Helper()
 	if _, err := c.Write(bytes.Join(frames, nil)); err != nil {
 		t.Fatal(err)
@@ -105,7 +105,7 @@ func answer(r *wire.Request, body string) {
 	r.Reply(resp)
 }
 
-func receive(t *testing.T, c net.Conn) (int32, string) {
+func receive(t testing.TB, c net.Conn) (int32, string) {
 	t.Helper()
 	var head [8]byte
 	if _, err := io.ReadFull(c, head[:]); err != nil {

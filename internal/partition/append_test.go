@@ -242,24 +242,30 @@ func TestFullDiskFailsAppendsOnly(t *testing.T) {
 	}
 }
 
-// A disk that is full when an append has been written and is to be flushed: the
-// client is told so, readers see the records only once they are durable, which
-// needs no other append. Fails if flushed does not raise the high watermark, or if
-// the keeper does not flush again.
-func TestFullDiskFailsAFlush(t *testing.T) {
-	r := newRig(t).mustOpen()
-	p := r.part(r.topic("t", []int{0}, "flush.messages=1"), 0)
-	r.fs.Fail(vfs.Rule{Kinds: vfs.OpWrite, Match: "leader-epoch-checkpoint*", Times: -1, Err: unix.ENOSPC})
-	wantCode(t, p.Append(one("a"), true, testStart), kafka.ErrKafkaStorageError)
-	r.pass(3 * keeperIdle)
-	if p.dir.failed.Load() || p.HighWatermark() != 0 {
-		t.Fatalf("directory failed %v, high watermark %d", p.dir.failed.Load(), p.HighWatermark())
-	}
-	r.fs.Heal()
-	r.pass(2 * keeperIdle)
-	wantValues(t, p, 0, "a")
-	if p.recoveryPoint() != 1 {
-		t.Errorf("recovery point %d", p.recoveryPoint())
+// No room, or no descriptor for partition.metadata, when an append has been written and
+// is to be flushed: the client is told so, readers see the records only once they are
+// durable, which needs no other append. Fails if flushed does not raise the high
+// watermark, or if the keeper does not flush again; the second also if the log is
+// flushed all the same, which leaves nothing to be done again.
+func TestFlushFindsNoRoom(t *testing.T) {
+	for _, rule := range []vfs.Rule{
+		{Kinds: vfs.OpWrite, Match: "leader-epoch-checkpoint*", Times: -1, Err: unix.ENOSPC},
+		{Kinds: vfs.OpOpen, Match: "partition.metadata", Times: -1, Err: unix.EMFILE},
+	} {
+		r := newRig(t).mustOpen()
+		p := r.part(r.topic("t", []int{0}, "flush.messages=1"), 0)
+		r.fs.Fail(rule)
+		wantCode(t, p.Append(one("a"), true, testStart), kafka.ErrKafkaStorageError)
+		r.pass(3 * keeperIdle)
+		if p.dir.failed.Load() || p.HighWatermark() != 0 {
+			t.Fatalf("%s: directory failed %v, high watermark %d", rule.Match, p.dir.failed.Load(), p.HighWatermark())
+		}
+		r.fs.Heal()
+		r.pass(2 * keeperIdle)
+		wantValues(t, p, 0, "a")
+		if p.recoveryPoint() != 1 {
+			t.Errorf("%s: recovery point %d", rule.Match, p.recoveryPoint())
+		}
 	}
 }
 
@@ -293,23 +299,6 @@ func TestFullDiskIsNotTheOthers(t *testing.T) {
 	for _, p := range parts {
 		wantValues(t, p, 0, "a")
 	}
-}
-
-// No descriptor for partition.metadata when the log is to be flushed for the first
-// time: that is made up for, and readers see the records then. Fails if the log is
-// flushed all the same, which leaves nothing to be done again.
-func TestTopicIDCannotBeFlushed(t *testing.T) {
-	r := newRig(t).mustOpen()
-	p := r.part(r.topic("t", []int{0}, "flush.messages=1"), 0)
-	r.fs.Fail(vfs.Rule{Kinds: vfs.OpOpen, Match: "partition.metadata", Times: -1, Err: unix.EMFILE})
-	wantCode(t, p.Append(one("a"), true, testStart), kafka.ErrKafkaStorageError)
-	r.pass(3 * keeperIdle)
-	if p.dir.failed.Load() || p.HighWatermark() != 0 {
-		t.Fatalf("directory failed %v, high watermark %d", p.dir.failed.Load(), p.HighWatermark())
-	}
-	r.fs.Heal()
-	r.pass(2 * keeperIdle)
-	wantValues(t, p, 0, "a")
 }
 
 // A full disk that an fsync of the topic's id reports takes the directory offline: the
