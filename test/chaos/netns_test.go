@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -17,9 +18,13 @@ type network struct {
 	prefix string // of the names of everything that is made
 }
 
+// networks counts those made by this process. The kernel takes a deleted
+// namespace and its links apart later, so no two networks share names.
+var networks atomic.Int32
+
 // newNetwork skips the test where namespaces cannot be made.
 func newNetwork(t testing.TB) *network {
-	w := &network{t: t, prefix: fmt.Sprintf("mc%d", os.Getpid()%100000)}
+	w := &network{t: t, prefix: fmt.Sprintf("mc%dn%d", os.Getpid()%100000, networks.Add(1))}
 	if out, err := exec.Command("ip", "link", "add", w.prefix, "type", "bridge").CombinedOutput(); err != nil {
 		t.Skipf("network namespaces cannot be made here: %v %s", err, out)
 	}
@@ -46,6 +51,7 @@ func (w *network) place(n *node) {
 	veth := fmt.Sprintf("%sv%d", w.prefix, n.id)
 	w.ip("netns", "add", ns)
 	w.t.Cleanup(func() {
+		exec.Command("ip", "link", "del", veth).Run()
 		exec.Command("ip", "netns", "del", ns).Run()
 		os.RemoveAll(filepath.Join("/etc/netns", ns))
 	})
