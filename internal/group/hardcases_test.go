@@ -32,3 +32,7 @@ func TestHC105OffsetsOfTransactions(t *testing.T) { runScript(t, "testdata/hc105
 
 // Fails if Revert leaves anything of what was emitted.
 func TestTrap2RefusedAppends(t *testing.T) { runScript(t, "testdata/trap2.txt") }
+
+// Fails if sessions, rebalances, or the times at which offsets are looked through
+// take the wall clock.
+func TestTrap15SetClocks(t *testing.T) { runScript(t, "testdata/trap15.txt") }

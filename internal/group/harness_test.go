@@ -189,6 +189,8 @@ func (h *harness) command(line string) {
 		h.refuse = kafka.ErrorCode(a.num("code", int64(kafka.ErrNotEnoughReplicas)))
 	case "advance":
 		h.advance(time.Duration(a.num("ms", 0)) * time.Millisecond)
+	case "wall": // somebody sets the clock
+		h.now.Wall += kafka.WallMs(a.num("ms", 0))
 	case "join":
 		h.request(tag, h.joinRequest(group, tag, a))
 	case "sync":
