@@ -109,7 +109,11 @@ func (o Old) Each(w *Workspace, limitBytes int64, f func(Message) error) error {
 	if o.codec() == None {
 		return f(outer)
 	}
-	set, err := w.DecompressAll(o.codec(), outer.Value, limitBytes)
+	packed := outer.Value
+	if o[posMagic] == 0 && o.codec() == LZ4 {
+		packed = mendedLZ4(packed)
+	}
+	set, err := w.DecompressAll(o.codec(), packed, limitBytes)
 	if err != nil {
 		return err
 	}

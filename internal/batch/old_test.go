@@ -3,11 +3,14 @@ package batch
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/pierrec/lz4/v4"
 )
 
 func oldMessage(offset int64, magic, attributes byte, key, value []byte) Old {
@@ -75,6 +78,49 @@ func TestOldFormats(t *testing.T) {
 	bl.Add(0, nil, nil)
 	if _, _, err := NextOld(bl.Finish()); err == nil {
 		t.Error("a batch of format v2 is taken for an old one")
+	}
+}
+
+// Fails without mendedLZ4, or if format v1 is mended too: Kafka checks it there.
+func TestLZ4HeadersOfOldClients(t *testing.T) {
+	set := oldMessage(0, 0, 0, []byte("a"), []byte("1"))
+	for _, opts := range [][]lz4.Option{
+		{}, {lz4.ChecksumOption(false)}, {lz4.SizeOption(uint64(len(set)))},
+		{lz4.SizeOption(uint64(len(set))), lz4.BlockChecksumOption(true), lz4.BlockSizeOption(lz4.Block4Mb)},
+	} {
+		var packed bytes.Buffer
+		z := lz4.NewWriter(&packed)
+		if err := z.Apply(opts...); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = z.Write(set)
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		frame := packed.Bytes()
+		at := 6
+		if frame[4]&8 != 0 {
+			at = 14
+		}
+		right := frame[at]
+		if frame[at] = byte(shortXXH32(frame[:at]) >> 8); frame[at] == right {
+			t.Fatal("both checksums are equal")
+		}
+		if got := oldContent(t, oldMessage(0, 0, byte(LZ4), nil, frame)); got != `0 "a" "1"` {
+			t.Errorf("header %x: %s", frame[:at+1], got)
+		}
+		if mended := mendedLZ4(frame); mended[at] != right {
+			t.Errorf("the checksum of %x is %#x, want %#x", frame[4:at], mended[at], right)
+		}
+		var w Workspace
+		v1 := oldMessage(0, 1, byte(LZ4), nil, frame)
+		if err := v1.Each(&w, 1<<20, func(Message) error { return nil }); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("format v1: %v", err)
+		}
+	}
+	for n := range 15 { // cut off
+		short := append([]byte{4, 0x22, 0x4d, 0x18, 0x6c, 0x40}, make([]byte, 9)...)[:n]
+		_ = mendedLZ4(short)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/pierrec/lz4/v4"
 	"github.com/twmb/franz-go/pkg/kgo"
 )
 
@@ -36,8 +38,49 @@ func oldEntry(magic, attributes byte, offset, ts int64, key, value []byte) []byt
 	return append(out, body...)
 }
 
-// oldLog makes a segment of 80 messages over 30 keys: alone and in gzip sets, in
-// format v0, then v1, there with each type of timestamp.
+// Where a short LZ4 header has its checksum, and how packOld makes it wrong.
+const (
+	lz4Checksum = 6
+	wrongBits   = 0x55
+)
+
+// oldDecompressor also reads what packOld makes.
+type oldDecompressor struct{ kgo.Decompressor }
+
+func (d oldDecompressor) Decompress(src []byte, codec kgo.CompressionCodecType) ([]byte, error) {
+	out, err := d.Decompressor.Decompress(src, codec)
+	if err != nil && codec == kgo.CodecLz4 {
+		src = slices.Clone(src)
+		src[lz4Checksum] ^= wrongBits
+		return d.Decompressor.Decompress(src, codec)
+	}
+	return out, err
+}
+
+// packOld compresses a set; alternately with LZ4 in format v0, with a header whose
+// checksum is wrong, as clients of its time wrote it.
+func packOld(t *testing.T, set []byte, magic byte, first int64) (packed []byte, codec byte) {
+	t.Helper()
+	var out bytes.Buffer
+	var z io.WriteCloser = gzip.NewWriter(&out)
+	wrong := magic == 0 && first%8 == 1
+	if codec = 1; wrong {
+		z, codec = lz4.NewWriter(&out), 3
+	}
+	if _, err := z.Write(set); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if packed = out.Bytes(); wrong {
+		packed[lz4Checksum] ^= wrongBits
+	}
+	return packed, codec
+}
+
+// oldLog makes a segment of 80 messages over 30 keys: alone and in compressed sets,
+// in format v0, then v1, there with each type of timestamp.
 func oldLog(t *testing.T) []byte {
 	t.Helper()
 	const logAppendTime = 8
@@ -56,25 +99,19 @@ func oldLog(t *testing.T) []byte {
 		magic := byte(next / 40)
 		data = append(data, message(magic, next)...)
 		first := next
-		var set bytes.Buffer
-		z := gzip.NewWriter(&set)
+		var set []byte
 		for i := range int64(3) {
 			at := first + i
 			if magic == 1 {
 				at = i
 			}
-			if _, err := z.Write(message(magic, at)); err != nil {
-				t.Fatal(err)
-			}
+			set = append(set, message(magic, at)...)
 		}
-		if err := z.Close(); err != nil {
-			t.Fatal(err)
-		}
-		attributes := byte(1)
+		packed, attributes := packOld(t, set, magic, first)
 		if magic == 1 && first%8 == 1 {
 			attributes |= logAppendTime
 		}
-		data = append(data, oldEntry(magic, attributes, next-1, 1_500_000_000_049, nil, set.Bytes())...)
+		data = append(data, oldEntry(magic, attributes, next-1, 1_500_000_000_049, nil, packed)...)
 	}
 	return data
 }
@@ -83,7 +120,7 @@ func oldLog(t *testing.T) []byte {
 func oldRecords(t *testing.T, n *node, topic string) (out []string) {
 	t.Helper()
 	end := n.endOffsets(t)[topic+"-0"].end
-	cl := n.client(t, kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(0)}}))
+	cl := n.client(t, kgo.WithDecompressor(oldDecompressor{kgo.DefaultDecompressor()}), kgo.ConsumePartitions(map[string]map[int32]kgo.Offset{topic: {0: kgo.NewOffset().At(0)}}))
 	defer cl.Close()
 	for last := int64(-1); last < end-1; {
 		fs := cl.PollFetches(within(t, 20*time.Second))
