@@ -69,26 +69,30 @@ func (f *followed) apply(msgs ...record.Message) {
 	f.s.groups.follow(d, f.img)
 }
 
-// topic makes a topic with one partition, led by this broker.
-func (f *followed) topic(name string, id kafka.TopicID) {
+// topic makes a topic whose partitions this broker leads.
+func (f *followed) topic(name string, id kafka.TopicID, partitions kafka.PartitionID) {
 	self := f.s.opts.Config.NodeID
-	p := record.NewPartition()
-	p.TopicID, p.PartitionID, p.Leader, p.LeaderEpoch, p.PartitionEpoch = id, 0, self, 0, 0
-	p.Replicas, p.ISR, p.Directories = []kafka.NodeID{self}, []kafka.NodeID{self}, make([]kafka.DirectoryID, 1)
-	f.apply(&record.Topic{Name: name, TopicID: id}, p)
+	msgs := []record.Message{&record.Topic{Name: name, TopicID: id}}
+	for n := range partitions {
+		p := record.NewPartition()
+		p.TopicID, p.PartitionID, p.Leader, p.LeaderEpoch, p.PartitionEpoch = id, n, self, 0, 0
+		p.Replicas, p.ISR, p.Directories = []kafka.NodeID{self}, []kafka.NodeID{self}, make([]kafka.DirectoryID, 1)
+		msgs = append(msgs, p)
+	}
+	f.apply(msgs...)
 }
 
-func (f *followed) lead(leader kafka.NodeID) {
+func (f *followed) lead(n kafka.PartitionID, leader kafka.NodeID) {
 	c := record.NewPartitionChange()
-	c.TopicID, c.PartitionID, c.Leader = f.id, 0, leader
+	c.TopicID, c.PartitionID, c.Leader = f.id, n, leader
 	f.apply(c)
 }
 
-// ask waits for the answer of the coordinator.
-func (f *followed) ask(body any) (any, kafka.ErrorCode) {
+// ask waits for the answer of a coordinator.
+func (f *followed) ask(n kafka.PartitionID, body any) (any, kafka.ErrorCode) {
 	f.t.Helper()
 	for end := time.Now().Add(30 * time.Second); ; {
-		m := f.s.groups.Machine(0)
+		m := f.s.groups.Machine(n)
 		if m == nil {
 			return nil, kafka.ErrNotCoordinator
 		}
@@ -123,37 +127,37 @@ func TestCoordinatorsFollowLeaderships(t *testing.T) {
 			t.Fatalf("%s: %+v", what, m)
 		}
 		if m != nil {
-			if _, code := f.ask(&group.List{}); code != 0 {
+			if _, code := f.ask(0, &group.List{}); code != 0 {
 				t.Fatalf("%s: %v", what, code)
 			}
 		}
 	}
 	wants("no topic", -1)
-	f.topic(kafka.ConsumerOffsetsTopic, f.id)
+	f.topic(kafka.ConsumerOffsetsTopic, f.id, 1)
 	wants("led here", 0)
 	first := f.s.groups.Machine(0)
 	f.apply(&record.Topic{Name: "other", TopicID: kafka.TopicID{2: 2}})
 	if f.s.groups.Machine(0) != first {
 		t.Fatal("a change of nothing begins a coordinator")
 	}
-	f.lead(self) // the leader stays, the epoch rises
+	f.lead(0, self) // the leader stays, the epoch rises
 	wants("another epoch", 1)
 	a := make(answer, 1)
 	first.Submit(coordinator.Request{Body: &group.List{}}, a)
 	if got := <-a; got.code != kafka.ErrNotCoordinator {
 		t.Fatalf("the old coordinator answers %v", got.code)
 	}
-	f.lead(9)
+	f.lead(0, 9)
 	wants("led elsewhere", -1)
-	f.lead(self)
+	f.lead(0, self)
 	wants("back again", 3)
 	f.apply(&record.RemoveTopic{TopicID: f.id})
 	wants("deleted", -1)
 	f.id = kafka.TopicID{3: 3}
-	f.topic(kafka.ConsumerOffsetsTopic, f.id)
+	f.topic(kafka.ConsumerOffsetsTopic, f.id, 1)
 	wants("created again", 0)
 	f.s.groups.stop()
 	wants("stopped", -1)
-	f.lead(self)
+	f.lead(0, self)
 	wants("stopped", -1)
 }
