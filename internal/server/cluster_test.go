@@ -86,7 +86,7 @@ func TestClusterOfRoles(t *testing.T) {
 	c := newThree(t, false, "broker.session.timeout.ms=3600000", "broker.heartbeat.interval.ms=500")
 	c.addNode(4, map[string]string{
 		"process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:0", "broker.rack": "r4",
-		"advertised.listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", freePort(t)),
+		"advertised.listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:%d", server.FreePort(t)),
 	})
 	for id := range c.conf {
 		c.up(id)
@@ -169,7 +169,7 @@ func (c *three) checkMetadata(at kafka.NodeID, brokers ...kafka.NodeID) {
 // order.
 func TestSeparateRoles(t *testing.T) {
 	c := &three{t: t, conf: map[kafka.NodeID]map[string]string{}, nodes: map[kafka.NodeID]*server.Server{}, logs: map[kafka.NodeID]*logBuffer{}}
-	port := freePort(t)
+	port := server.FreePort(t)
 	common := map[string]string{"controller.listener.names": "CONTROLLER", "controller.quorum.bootstrap.servers": fmt.Sprintf("localhost:%d", port)}
 	c.conf[1] = common
 	voter := raft.Voter{

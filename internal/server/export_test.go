@@ -2,6 +2,11 @@ package server
 
 import (
 	"context"
+	"fmt"
+	"net"
+	"os"
+	"sync/atomic"
+	"testing"
 
 	"moldau/internal/raft"
 )
@@ -24,3 +29,27 @@ func (s *Server) Held() int { return s.network.Held() }
 
 // Voters are the voters that the node knows.
 func (s *Server) Voters() raft.VoterSet { return s.quorum.Voters() }
+
+// Ports below those that Linux gives to connections, 32768 and up: a client's
+// could take the place of a server that is down, or connect to itself.
+const (
+	firstPort = 10_000
+	portCount = 22_000
+)
+
+var portsGiven atomic.Int32
+
+// FreePort gives a port on which nobody listens; each once, and other processes
+// begin elsewhere.
+func FreePort(t testing.TB) int {
+	t.Helper()
+	for range portCount {
+		p := firstPort + (os.Getpid()*7919+int(portsGiven.Add(1)))%portCount
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p)); err == nil {
+			l.Close()
+			return p
+		}
+	}
+	t.Fatal("no port is free")
+	return 0
+}

@@ -8,6 +8,7 @@ import (
 
 	"moldau/internal/kafka"
 	"moldau/internal/metadata"
+	"moldau/internal/server"
 )
 
 // finalized is what ApiVersions says of kraft.version: 0 if nothing.
@@ -26,7 +27,7 @@ func (n *node) finalizedKRaft() int16 {
 // back, and stays after a restart. Fails if the effect of the controller does
 // not reach the raft core, or if the answer comes before the records.
 func TestUpgradeOfKRaftVersion(t *testing.T) {
-	port := freePort(t)
+	port := server.FreePort(t)
 	n := start(t, "listeners=PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:"+fmt.Sprint(port),
 		"controller.quorum.bootstrap.servers=", fmt.Sprintf("controller.quorum.voters=1@127.0.0.1:%d", port))
 	update := func(level int16, how int8, validate bool) kafka.ErrorCode {

@@ -97,7 +97,7 @@ func (c *three) raiseKRaft(leader kafka.NodeID) {
 // addController formats one more node, which observes until it has joined.
 func (c *three) addController(id kafka.NodeID) {
 	c.t.Helper()
-	port := freePort(c.t)
+	port := server.FreePort(c.t)
 	var servers []string
 	for n := kafka.NodeID(1); n <= 3; n++ {
 		servers = append(servers, c.nodes[n].Address("CONTROLLER").String())

@@ -39,22 +39,11 @@ func listeningOf(listeners string) (*config.Listening, error) {
 	return config.NewListening(settingsOf(listeners))
 }
 
-// freePort finds one.
-func freePort(t *testing.T) uint16 {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
-}
-
 // A broker that registers while the node stops opens nothing any more: nobody would
 // close it. Fails if apply does not look.
 func TestNoListenerOpensAfterStop(t *testing.T) {
 	p := portsOf(t, "A://127.0.0.1:0")
-	port := freePort(t)
+	port := FreePort(t)
 	p.want(settingsOf(fmt.Sprintf("A://127.0.0.1:0,C://127.0.0.1:%d", port)))
 	p.stop()
 	p.apply()

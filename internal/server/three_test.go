@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"testing"
 	"time"
@@ -26,14 +25,6 @@ type three struct {
 	logs  map[kafka.NodeID]*logBuffer
 }
 
-// freePort finds a port that nobody listens on.
-func freePort(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
-}
-
 // newThree formats three nodes: with controller.quorum.voters, or with the
 // voters in the log.
 func newThree(t testing.TB, static bool, sets ...string) *three {
@@ -42,7 +33,7 @@ func newThree(t testing.TB, static bool, sets ...string) *three {
 	var voters []raft.Voter
 	ports := map[kafka.NodeID]int{}
 	for id := kafka.NodeID(1); id <= 3; id++ {
-		ports[id] = freePort(t)
+		ports[id] = server.FreePort(t)
 		address := fmt.Sprintf("localhost:%d", ports[id]) // a name, to be resolved
 		servers, named = append(servers, address), append(named, fmt.Sprintf("%d@%s", id, address))
 		voters = append(voters, raft.Voter{
@@ -56,7 +47,7 @@ func newThree(t testing.TB, static bool, sets ...string) *three {
 		props := map[string]string{
 			"process.roles": "broker,controller", "node.id": fmt.Sprint(id), "controller.listener.names": "CONTROLLER",
 			"listeners":            fmt.Sprintf("PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:%d", port),
-			"advertised.listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,CONTROLLER://localhost:%d", freePort(t), port),
+			"advertised.listeners": fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,CONTROLLER://localhost:%d", server.FreePort(t), port),
 			"log.dirs":             t.TempDir(), "controller.quorum.election.timeout.ms": "300",
 			// Far beyond what the tests wait: whoever notices a dead leader in
 			// time has noticed the connection.

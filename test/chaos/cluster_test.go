@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -73,20 +74,45 @@ func (n *node) address() string { return net.JoinHostPort(n.host, fmt.Sprint(n.p
 func (n *node) file() string    { return filepath.Join(n.dir, "server.properties") }
 func (n *node) data() string    { return filepath.Join(n.dir, "data") }
 
-func freePort(t testing.TB) int {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+// Ports below those that Linux gives to connections, 32768 and up: a client's
+// could take the place of a server that is down, or connect to itself.
+const (
+	firstPort = 10_000
+	portCount = 22_000
+)
+
+var portsGiven atomic.Int32
+
+// freePorts gives the first of n ports on which nobody listens; each once, and
+// other processes begin elsewhere.
+func freePorts(t testing.TB, n int) int {
+	t.Helper()
+	for range portCount {
+		last := firstPort + (os.Getpid()*7919+int(portsGiven.Add(int32(n))))%portCount
+		if p := last - n + 1; p >= firstPort && areFree(p, n) {
+			return p
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no ports are free")
+	return 0
+}
+
+func areFree(first, n int) bool {
+	for p := range n {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+p))
+		if err != nil {
+			return false
+		}
+		l.Close()
+	}
+	return true
 }
 
 // newCluster lays out the nodes; place may change where they are.
 func newCluster(t testing.TB, place func(*node), properties ...string) *cluster {
 	c := &cluster{t: t, dir: t.TempDir(), nodes: map[int]*node{}}
 	for id := 1; id <= 6; id++ {
-		n := &node{c: c, id: id, role: "controller", host: "127.0.0.1", listen: "127.0.0.1", port: freePort(t), dir: filepath.Join(c.dir, fmt.Sprint(id)), properties: properties}
+		n := &node{c: c, id: id, role: "controller", host: "127.0.0.1", listen: "127.0.0.1", port: freePorts(t, 1), dir: filepath.Join(c.dir, fmt.Sprint(id)), properties: properties}
 		if id > 3 {
 			n.role = "broker"
 		} else {

@@ -75,7 +75,7 @@ func (l *local) end(t *testing.T, c *cluster, s syscall.Signal) {
 // leaves no process behind, also if its parent is killed.
 func TestClusterStart(t *testing.T) {
 	c := &cluster{t: t}
-	dir, port := filepath.Join(t.TempDir(), "three"), 30000+10*(freePort(t)%500)
+	dir, port := filepath.Join(t.TempDir(), "three"), freePorts(t, 22) // two of each ten
 	cl, err := kgo.NewClient(kgo.SeedBrokers(fmt.Sprintf("127.0.0.1:%d", port)))
 	if err != nil {
 		t.Fatal(err)

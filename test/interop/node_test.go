@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -66,14 +67,28 @@ type process struct {
 	err   error
 }
 
+// Ports below those that Linux gives to connections, 32768 and up: a client's
+// could take the place of a server that is down, or connect to itself.
+const (
+	firstPort = 10_000
+	portCount = 22_000
+)
+
+var portsGiven atomic.Int32
+
+// freePort gives a port on which nobody listens; each once, and other processes
+// begin elsewhere.
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range portCount {
+		p := firstPort + (os.Getpid()*7919+int(portsGiven.Add(1)))%portCount
+		if l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", p)); err == nil {
+			l.Close()
+			return p
+		}
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // clusterID of nodes that Apache Kafka formats.
