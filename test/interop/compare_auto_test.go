@@ -2,6 +2,7 @@ package interop
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
@@ -33,8 +34,21 @@ func TestAutoCreationIsKafkas(t *testing.T) {
 		}},
 	}
 	compare(t, &side{n: k}, &side{n: m}, cases, nil)
-	// What was made is the same on both sides.
-	last := []compareCase{{name: "Metadata all", from: 9, to: 9, req: func(*side, int16) kmsg.Request { return &kmsg.MetadataRequest{} }}}
+	// What was made, which is after the answers, is the same on both sides.
+	last := []compareCase{{name: "Metadata all", from: 9, to: 9, req: func(*side, int16) kmsg.Request { return &kmsg.MetadataRequest{} }, until: func(r kmsg.Response) bool {
+		made := 0
+		for _, topic := range r.(*kmsg.MetadataResponse).Topics {
+			if strings.HasPrefix(*topic.Topic, "fresh-") {
+				made++
+			}
+			for _, p := range topic.Partitions {
+				if p.ErrorCode != 0 {
+					return false
+				}
+			}
+		}
+		return made == 14
+	}}}
 	compare(t, &side{n: k}, &side{n: m}, last, nil)
 	k.stop(t)
 	m.stop(t)

@@ -102,8 +102,20 @@ func groupCases() []compareCase {
 		{name: "FindCoordinator first", from: 3, to: 3, req: func(*side, int16) R { return &kmsg.FindCoordinatorRequest{CoordinatorKey: "g"} }, settle: true, until: func(r kmsg.Response) bool {
 			return r.(*kmsg.FindCoordinatorResponse).ErrorCode == 0
 		}},
-		{name: "ListGroups when all have loaded", from: 5, to: 5, req: func(*side, int16) R { return kmsg.NewPtrListGroupsRequest() }, until: func(r kmsg.Response) bool {
-			return r.(*kmsg.ListGroupsResponse).ErrorCode == 0
+		// Enough groups for one on each of the 50 coordinators.
+		{name: "DescribeGroups when all have loaded", from: 5, to: 5, req: func(*side, int16) R {
+			q := kmsg.NewPtrDescribeGroupsRequest()
+			for i := range 500 {
+				q.Groups = append(q.Groups, fmt.Sprintf("of-none-%d", i))
+			}
+			return q
+		}, until: func(r kmsg.Response) bool {
+			for _, g := range r.(*kmsg.DescribeGroupsResponse).Groups {
+				if g.ErrorCode != 0 {
+					return false
+				}
+			}
+			return true
 		}},
 		{name: "FindCoordinator group", from: 0, to: 6, req: func(*side, int16) R {
 			return &kmsg.FindCoordinatorRequest{CoordinatorKey: "g", CoordinatorKeys: []string{"g", "", "grüppe"}}

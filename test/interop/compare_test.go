@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"regexp"
+	"runtime"
 	"slices"
 	"sort"
 	"strings"
@@ -31,7 +32,7 @@ type compareCase struct {
 	req      func(s *side, v int16) kmsg.Request
 	ignore   []string // names of fields that may differ
 	ordered  bool     // the order of lists of structs matters
-	settle   bool     // wait until what the request did is everywhere
+	settle   bool     // wait until the broker knows and does what the request changed
 	later    bool     // ask over the listener at node.more
 
 	until func(kmsg.Response) bool       // ask again until it holds
@@ -83,7 +84,10 @@ func (s *side) ask(t *testing.T, c *compareCase, v int16) []string {
 		}
 		return []string{"connection: " + what}
 	}
-	for c.until != nil && !c.until(resp) {
+	for end := time.Now().Add(60 * time.Second); c.until != nil && !c.until(resp); {
+		if time.Now().After(end) {
+			t.Fatalf("%s: %s: still\n%+v", s.n.proc.name, c.name, resp)
+		}
 		if resp, err = (*conn).ask(req); err != nil {
 			t.Fatal(err)
 		}
@@ -199,8 +203,8 @@ func compare(t *testing.T, kafka, moldau *side, cases []compareCase, known []dif
 				moldau.refresh(t)
 				want, got := kafka.ask(t, c, v), moldau.ask(t, c, v)
 				if c.settle {
-					kafka.n.await(t)
-					moldau.n.await(t)
+					kafka.n.catchUp(t)
+					moldau.n.catchUp(t)
 				}
 				report(t, c, v, want, got, known)
 			}
@@ -323,6 +327,30 @@ func compareVersions(t *testing.T, kafka, moldau *side) {
 
 var compareProperties = []string{"auto.create.topics.enable=false", "log.retention.ms=-1", "log.retention.check.interval.ms=600000", "group.initial.rebalance.delay.ms=0",
 	"listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,EXTRA:PLAINTEXT,NEW:PLAINTEXT"}
+
+// catchUp waits until the broker has taken in every change of the metadata so far.
+// It takes them in one after the other, the controller answers before that: so
+// when the second of two more has come, all that was before the first is done.
+func (n *node) catchUp(t *testing.T) {
+	t.Helper()
+	n.await(t)
+	mark := &side{n: n}
+	described := describeQuotas(true, filter("user", kmsg.QuotasMatchTypeExact, "mark"))(mark, 1)
+	for _, value := range []float64{1e9, 0} { // 0 takes it away
+		if r := askNode[*kmsg.AlterClientQuotasResponse](t, n, setQuota(false, "user=mark", "consumer_byte_rate", value)(mark, 1), 1); r.Entries[0].ErrorCode != 0 {
+			t.Fatalf("%s: %+v", n.proc.name, r)
+		}
+		for end := time.Now().Add(60 * time.Second); ; runtime.Gosched() {
+			entries := askNode[*kmsg.DescribeClientQuotasResponse](t, n, described, 1).Entries
+			if (len(entries) > 0) == (value > 0) {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%s does not take in what has changed", n.proc.name)
+			}
+		}
+	}
+}
 
 func topicID(s *side, name string) [16]byte {
 	if id, ok := s.names[name]; ok {
