@@ -260,9 +260,11 @@ func newQuorumHandover() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "handover", Short: "Have another voter become the active controller", Args: cobra.NoArgs,
 		Long: `Has another voter become the active controller: the one given by --to, or the one
-that has most of the log. It tells the voters what a leader that stops tells them
-(EndQuorumEpoch), so it works with Apache Kafka's controllers too. Nothing is lost;
-requests that wait are answered by the next controller or tried again.`,
+that has most of the log. The active controller steps down when the next one has all
+of it. Apache Kafka's controllers do not listen to that; there the others are told
+what a leader that stops tells them (EndQuorumEpoch), which may take several tries
+while metadata changes. Nothing is lost; requests that wait are answered by the next
+controller or tried again.`,
 	}
 	f := addClusterFlags(cmd)
 	cmd.Flags().Int32Var(&to, "to", -1, "node id of the voter that should lead")
@@ -272,39 +274,64 @@ requests that wait are answered by the next controller or tried again.`,
 	return cmd
 }
 
+// handover has another voter lead: to, unless that is negative.
 func (c *clusterClient) handover(w io.Writer, to int32) error {
-	s, err := c.quorum()
+	before, err := c.quorum()
 	if err != nil {
 		return err
 	}
-	end, err := farewell(&s, to)
-	if err != nil {
-		return err
-	}
-	for _, key := range end.Successors {
-		if s.endpoint(int32(key.ID)) == "" {
-			return fmt.Errorf("the cluster does not tell where voter %d is: it is older than 3.9", key.ID)
-		}
-	}
-	deadline := time.Now().Add(clientTimeout)
-	for {
-		if err := c.tell(&s, end); err != nil {
+	s := before
+	for deadline := time.Now().Add(clientTimeout); ; {
+		end, err := farewell(&s, to)
+		if err != nil {
 			return err
 		}
-		now, err := c.awaitHandover(&s)
+		now, err := c.bid(&s, end)
+		late := time.Now().After(deadline)
 		switch {
-		case err == nil:
-			_, err := fmt.Fprintf(w, "node %d leads in epoch %d; before it was node %d in epoch %d\n", now.LeaderID, now.LeaderEpoch, s.LeaderID, s.LeaderEpoch)
+		case err == nil && (to < 0 || now.LeaderID == to):
+			_, err := fmt.Fprintf(w, "node %d leads in epoch %d; before it was node %d in epoch %d\n", now.LeaderID, now.LeaderEpoch, before.LeaderID, before.LeaderEpoch)
 			return err
-		case time.Now().After(deadline):
+		case err == nil && late:
+			return fmt.Errorf("node %d leads in epoch %d: tried for %s, and node %d was never elected", now.LeaderID, now.LeaderEpoch, clientTimeout, to)
+		case err != nil && (late || !errors.Is(err, errNobodyElse)):
 			return err
 		}
+		s = now
 	}
+}
+
+var errNobodyElse = errors.New("nobody else has become the active controller")
+
+// bid says the leader's farewell: to the leader, which waits with it until who
+// shall follow has everything; then, since Apache Kafka's leaders do not listen to
+// that, to the others. It gives the quorum as it is afterwards.
+func (c *clusterClient) bid(s *quorumState, end *raft.EndQuorumEpochRequest) (quorumState, error) {
+	if leader := s.endpoint(s.LeaderID); leader != "" {
+		if err := c.sendTo(leader, raftwire.Codec{Listener: s.listener()}, end); err == nil {
+			if now, err := c.awaitHandover(s); err == nil {
+				return now, nil
+			}
+		}
+	}
+	if err := c.tell(s, end); err != nil {
+		return quorumState{}, err
+	}
+	now, err := c.awaitHandover(s)
+	if err != nil {
+		now = *s
+	}
+	return now, err
 }
 
 // tell sends the farewell to all successors, to the first one last: when it asks
 // for votes, the others must know that they may give them.
 func (c *clusterClient) tell(s *quorumState, end *raft.EndQuorumEpochRequest) error {
+	for _, key := range end.Successors {
+		if s.endpoint(int32(key.ID)) == "" {
+			return fmt.Errorf("the cluster does not tell where voter %d is: it is older than 3.9", key.ID)
+		}
+	}
 	codec := raftwire.Codec{Listener: s.listener()}
 	for _, key := range slices.Backward(end.Successors) {
 		if err := c.sendTo(s.endpoint(int32(key.ID)), codec, end); err != nil {
@@ -361,7 +388,7 @@ func (c *clusterClient) awaitHandover(before *quorumState) (quorumState, error) 
 		case err == nil && now.LeaderEpoch > before.LeaderEpoch && now.LeaderID >= 0:
 			return now, nil
 		case time.Now().After(deadline):
-			return now, errors.Join(errors.New("nobody else has become the active controller"), err)
+			return now, errors.Join(errNobodyElse, err)
 		}
 		<-time.After(50 * time.Millisecond)
 	}

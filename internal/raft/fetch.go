@@ -38,8 +38,11 @@ func (c *Core) handleFetch(token uint64, r *FetchRequest) {
 		return
 	}
 	f := c.tryFetch(r, true)
+	if f.Error == kafka.NoError && f.Diverging == NoDivergence && f.SnapshotID == NoDivergence {
+		c.handOver(r)
+	}
 	if c.role != Leader && f.Error == kafka.NoError {
-		f = c.fetchError(kafka.ErrNotLeaderForPartition) // it has just committed this leader's own removal
+		f = c.fetchError(kafka.ErrNotLeaderForPartition) // it has just committed this leader's own removal, or handed over
 	}
 	if f.Error != kafka.NoError || f.Read.MaxBytes > 0 || r.MaxWait == 0 ||
 		f.Diverging != NoDivergence || f.SnapshotID != NoDivergence || r.HighWatermark < f.HighWatermark {

@@ -57,6 +57,9 @@ func (c *Core) handleEnd(r *EndQuorumEpochRequest) *EndQuorumEpochResponse {
 	if !c.observe(r.LeaderEpoch, r.LeaderID, r.Endpoints) {
 		return answer(kafka.ErrInvalidRequest)
 	}
+	if c.role == Leader && r.LeaderEpoch == c.election.Epoch {
+		return answer(c.askedToEnd(r.Successors))
+	}
 	if c.role == Follower && c.election.Leader == r.LeaderID && c.mayStand() {
 		c.follow.fetched = false
 		c.gone = LeaderAndEpoch{r.LeaderID, r.LeaderEpoch}

@@ -148,3 +148,8 @@ func TestManyObserversDoNotKeepVotersOut(t *testing.T) {
 		t.Errorf("the voter's fetch does not count:\n%s", out)
 	}
 }
+
+// A handover does not depend on luck while records are written. Fails without
+// askedToEnd, if handOver does not look at the offset, the time or the voters, or
+// if successors does not put the next leader first.
+func TestHandover(t *testing.T) { runScript(t, "handover.txt") }

@@ -3,6 +3,7 @@ package raft
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -26,6 +27,8 @@ type lead struct {
 	fetched []kafka.NodeID
 	// change is the voter change that somebody waits for.
 	change *change
+	// next is who shall lead next, nil if nobody has asked for that.
+	next *handover
 	// volatile is what voters have told of themselves while kraft.version 0
 	// keeps that out of the log.
 	volatile map[kafka.NodeID]Voter
@@ -291,7 +294,8 @@ func (c *Core) fetchedWithin(v Voter, d time.Duration) bool {
 	return false
 }
 
-// successors lists the other voters, who has most first (KIP-595).
+// successors lists the other voters: who shall lead next, then who has most
+// (KIP-595).
 func (c *Core) successors() []ReplicaKey {
 	var all []Voter
 	for _, v := range c.voters().All() {
@@ -299,7 +303,13 @@ func (c *Core) successors() []ReplicaKey {
 			all = append(all, v)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Voter) int { return cmp.Compare(c.position(b), c.position(a)) })
+	rank := func(v Voter) kafka.Offset {
+		if n := c.lead.next; n != nil && v.Key == n.to {
+			return math.MaxInt64
+		}
+		return c.position(v)
+	}
+	slices.SortStableFunc(all, func(a, b Voter) int { return cmp.Compare(rank(b), rank(a)) })
 	keys := make([]ReplicaKey, len(all))
 	for i, v := range all {
 		keys[i] = v.Key

@@ -12,8 +12,8 @@ import (
 	"moldau/internal/vfs"
 )
 
-// The operator adds and removes voters, raises kraft.version, and replaces
-// disks, always so that a majority of the voters has a disk.
+// The operator adds and removes voters, has others lead, raises kraft.version, and
+// replaces disks, always so that a majority of the voters has a disk.
 
 // scheduleOperator does something to the quorum now and then.
 func (w *World) scheduleOperator() {
@@ -33,6 +33,13 @@ func (w *World) operate() {
 	core := l.r.Core()
 	voters, kraft := core.VotersAt(core.EndOffset())
 	n := pick(w, w.controllers()...)
+	if w.rng.IntN(5) == 0 {
+		w.request(l, &raft.EndQuorumEpochRequest{
+			ClusterID: clusterID, LeaderID: l.id, LeaderEpoch: core.Election().Epoch,
+			Successors: []raft.ReplicaKey{{ID: n.id, Dir: n.dir}},
+		})
+		return
+	}
 	if kraft == 0 {
 		w.upgrade(l)
 		return

@@ -82,3 +82,32 @@ func TestVoterReplacedWithAnEmptyDisk(t *testing.T) {
 	c.until("the other voter caught up", func() error { return caughtUp(c, cl, other) })
 	k.check(t)
 }
+
+// The operator has each controller lead in turn while metadata is written: each
+// time it is the one that was asked for, and nothing acknowledged is lost.
+func TestHandoverWhileTopicsAreMade(t *testing.T) {
+	c := newCluster(t, nil)
+	c.start()
+	k := c.createTopics()
+	cl := c.client()
+	var took []time.Duration
+	for i := range 9 {
+		before := k.count()
+		c.until("topics before a handover", func() error { return more(k, before+20) })
+		to := c.controllers()[i%3]
+		if c.leader(cl) == to {
+			continue
+		}
+		at := time.Now()
+		c.moldau("quorum", "handover", "--bootstrap-server", c.nodes[4].address(), "--to", fmt.Sprint(to.id))
+		took = append(took, time.Since(at).Round(time.Millisecond))
+		c.until("the one that was asked for leads", func() error {
+			if n := c.leader(cl); n != to {
+				return fmt.Errorf("node %d leads, not %d", n.id, to.id)
+			}
+			return nil
+		})
+	}
+	t.Logf("handovers took %v", took)
+	k.check(t)
+}
