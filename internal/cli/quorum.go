@@ -304,8 +304,9 @@ func (c *clusterClient) handover(w io.Writer, to int32) error {
 var errNobodyElse = errors.New("nobody else has become the active controller")
 
 // bid says the leader's farewell: to the leader, which waits with it until who
-// shall follow has everything; then, since Apache Kafka's leaders do not listen to
-// that, to the others. It gives the quorum as it is afterwards.
+// shall follow has everything; then, if nobody else leads after that, to the others:
+// Apache Kafka's leaders do not listen to it, and the leader may not be reached from
+// here. It gives the quorum as it is afterwards.
 func (c *clusterClient) bid(s *quorumState, end *raft.EndQuorumEpochRequest) (quorumState, error) {
 	if leader := s.endpoint(s.LeaderID); leader != "" {
 		if err := c.sendTo(leader, raftwire.Codec{Listener: s.listener()}, end); err == nil {
