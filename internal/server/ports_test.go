@@ -57,8 +57,8 @@ func TestNoListenerOpensAfterStop(t *testing.T) {
 // moves as well. One that cannot stays where it is. Fails if apply opens one before all
 // that go are closed, or forgets where one was.
 func TestListenersTakeEachOthersPorts(t *testing.T) {
-	p := portsOf(t, "A://127.0.0.1:0,B://127.0.0.1:0,C://127.0.0.1:0")
-	a, b, c := p.find("A").Port, p.find("B").Port, p.find("C").Port
+	a, b, c := uint16(FreePort(t)), uint16(FreePort(t)), uint16(FreePort(t))
+	p := portsOf(t, fmt.Sprintf("A://127.0.0.1:%d,B://127.0.0.1:%d,C://127.0.0.1:%d", a, b, c))
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
